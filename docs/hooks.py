@@ -17,6 +17,8 @@ FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 NESTED = re.compile(r"(?<=\n\n)(?:  \S.*\n)+")
 UNREAD = re.compile(r"```|\|\s*:?-{3}|^\s*- ", re.MULTILINE)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
+# Tests that hold a sentence: a comment on GitHub, a small mark in the text here.
+TESTED = re.compile(r"\s*<!--\s*((?:tests/[\w/]+\.py::\w+\s*)+)-->")
 HELD = re.compile(r'<p><span data-held="(\d+)"></span></p>|<span data-held="(\d+)"></span>')
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 # Links on GitHub and on the site: a notebook is a page, and docs/ is the root.
@@ -52,7 +54,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _outside_of_fences(text: str) -> str:
     for pattern, replacement in LINKS:
         text = pattern.sub(replacement, text)
+    text = TESTED.sub(_mark, text)
     return NESTED.sub(_indented, text)
+
+
+def _mark(tests: re.Match[str]) -> str:
+    """An element without text, drawn by site.css; its title names the tests."""
+    return f'<span class="ren-tested" title="Tested: {", ".join(tests[1].split())}"></span>'
 
 
 def _indented(block: re.Match[str]) -> str:

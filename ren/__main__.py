@@ -17,8 +17,9 @@ from ren.core.text_table import columns
 from ren.lowering.backends.native.build import compiler
 from ren.lowering.backends.native.ffi_call import PLATFORM
 from ren.lowering.backends.native.library import functions, outcome
+from ren.lowering.plan.cost import MODEL, keep_rates, rates
 from ren.lowering.storage.profile_store import cache_folder
-from ren.self_test import selftest
+from ren.self_test import measured_factor, selftest
 
 
 def about() -> list[tuple[str, str]]:
@@ -33,6 +34,7 @@ def about() -> list[tuple[str, str]]:
         ("processors", str(os.cpu_count())),
         ("devices", devices),
         ("native kernels", _native()),
+        ("estimates", _calibrated()),
         ("cache", "off" if folder is None else str(folder)),
     ]
 
@@ -48,6 +50,14 @@ def _native() -> str:
     is_alone = all(device.platform == PLATFORM for device in jax.devices())
     where = "yes" if is_alone else "on the host, for random numbers and decoding"
     return f"{where}, {found.name}: {library.vectors}, by {built_by}"
+
+
+def _calibrated() -> str:
+    """Whose rates estimates have; those of this machine are measured now, in under a second."""
+    if cache_folder() is None or not config.native or outcome().reason:
+        return f"as {MODEL.machine.partition(' (')[0]}"
+    keep_rates(factor := measured_factor())
+    return f"{rates().machine}, {factor:.2f} times those {MODEL.machine.partition(' (')[0]}"
 
 
 def main(arguments: Sequence[str] = ()) -> None:

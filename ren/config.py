@@ -183,6 +183,7 @@ class Config:
 
     jit = _switch(True, "ren.jit captures once and replays; without it, each call captures")
     jit_log = _switch(False, "log to stderr what ren.jit does")
+    jit_log_ns = _number(0, "log calls of ren.jit that take at least so long; 0 logs none")
     jit_tier: str = _setting("auto", _tier, f"one of {', '.join(map(repr, TIERS))}",
         'how plans with tier="auto" run; "auto" decides by measuring')  # fmt: skip
     jit_speculate = _switch(True, "tier auto compiles graphs in the background; off under CI")
@@ -195,6 +196,7 @@ class Config:
     rearm_min_samples = _number(8, "timed calls since the choice that this needs", 1)
     rearm_max_volatility: float = _setting(0.25, _positive, "a number > 0",
         "their deviation over their mean that it allows")  # fmt: skip
+    rearm_min_observed_ns = _number(0, "their mean time that this needs at least")
     native = _auto('kernels in C++ on CPUs, built at first use; "auto" where that works')
     cache_dir: str | None = _setting(
         None, _folder, 'a path, None for the user\'s cache folder, or "off"',
@@ -204,6 +206,7 @@ class Config:
     cache_refresh_s = _number(86_400, "age at which an entry that says the same is written again")
     cache_flush_min = _number(8, "plans that are new are written when they are so many", 1)
     cache_flush_max = _number(64, "entries, new or not, are written when they are so many", 1)
+    check_memory = _switch(True, "OutOfMemoryError where a run is planned at more than is free")
     submit_workers = _number(0, "calls of ren.submit at a time; 0 for as many as processors")
     submit_max_waiting = _number(1024, "calls that wait before ren.submit itself waits", 1)
     progress = _auto('bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals')

@@ -9,6 +9,7 @@ import numbers
 import re
 import sys
 import threading
+import time
 import types
 import warnings
 import weakref
@@ -22,7 +23,9 @@ import jax
 
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
+from ren.capture.pytrees import take_apart
 from ren.config import config
+from ren.core.attributes import lacking
 from ren.core.errors import (
     DeviceError,
     FrozenError,
@@ -32,7 +35,7 @@ from ren.core.errors import (
     kind_of,
 )
 from ren.core.node import collector_paused
-from ren.core.text_table import counted
+from ren.core.text_table import counted, duration
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
@@ -53,6 +56,11 @@ _OPTIONS = frozenset({
     "static_argnames", "donate_argnames", "static_argnums", "donate_argnums", "device", "prune",
     "max_plans", "show_graph", "auto_device", "tier",
 })  # fmt: skip
+_INSTEAD = {  # of what jitted functions of JAX and functools have
+    "lower": "ren.stages(f, x) for the program after each pass, f.plans[0].explain() for what runs",
+    "trace": "ren.xpr(f, x) for the program; with ren.trace() as t: f(x) records times",
+    "cache_clear": "f.clear()",
+}
 _log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -111,13 +119,14 @@ class Jitted(Generic[P, R]):
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
         polys = realized(call.polys)
+        replay = self._timed if config.jit_log_ns else Captured.replay
         if not config.jit:
-            return self._capture(call, polys, call.values).replay(polys, call.values)
+            return replay(self._capture(call, polys, call.values), polys, call.values)
         places: tuple[Hashable, ...] = ()
         while True:
             captured = self._captured(call, polys, places)
             try:
-                return captured.replay(polys, call.values)
+                return replay(captured, polys, call.values)
             except UnfitLength:
                 self._need(call, Length)
             except UnfitPlaces as unfit:  # fits where a plan is captured for this call
@@ -125,7 +134,18 @@ class Jitted(Generic[P, R]):
                 with self._lock:
                     self._hits -= 1
             except Unfit:
-                return self._capture(call, polys, call.values).replay(polys, call.values)
+                return replay(self._capture(call, polys, call.values), polys, call.values)
+
+    def _timed(self, plan: Captured, polys: list[Poly], values: list[Any]) -> Any:
+        """The result of a replay, which is logged with its time if that is long."""
+        start = time.perf_counter_ns()
+        result = plan.replay(polys, values)
+        if _log.isEnabledFor(logging.INFO):
+            made = take_apart(result).polys
+            jax.block_until_ready([p.limbs for p in made if not p.is_constant])
+            if (took := time.perf_counter_ns() - start) >= config.jit_log_ns:
+                _log.info("%s: a call took %s", self._name, duration(took / 1e9))
+        return result
 
     def _prepare(self, /, *args: Any, **kwargs: Any) -> None:
         """Captures the plan of such a call where there is none; nothing runs."""
@@ -296,8 +316,28 @@ class Jitted(Generic[P, R]):
             self._alike.clear()
             self._hits = self._misses = self._evictions = 0
 
+    clear_cache = clear  # its name on jitted functions of JAX
+
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Returns what a call would, with types instead of arrays; nothing is captured or computed.
+
+        Args:
+            args, kwargs: of the function. `ren.spec`, `jax.ShapeDtypeStruct` and what
+                `jax.eval_shape` returned stand for values.
+
+        Returns:
+            The structure of the result, whose leaves are `jax.ShapeDtypeStruct`.
+        """
+        function: Callable[..., Any] = self._function
+        anew = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+        return jax.jit(anew, static_argnames=self._names[0]).eval_shape(*args, **kwargs)
+
     def __repr__(self) -> str:
         return f"<ren.jit of {self._name}: {counted(self._plans, 'plan')}>"
+
+
+# Type checkers know the attributes.
+setattr(Jitted, "__getattr__", lacking(_INSTEAD))  # noqa: B010
 
 
 def _kind(call: Call, values: Sequence[Hashable]) -> Hashable:
@@ -329,8 +369,7 @@ def _unpickled(
 
 @overload
 def jit(
-    function: Callable[P, R],
-    /,
+    func: Callable[P, R],
     *,
     static_argnames: str | Iterable[str] = (),
     donate_argnames: str | Iterable[str] = (),
@@ -358,8 +397,7 @@ def jit(
     tier: str = AUTO,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
-    function: Any = None,
-    /,
+    func: Any = None,
     *further: Any,
     static_argnames: str | Iterable[str] = (),
     donate_argnames: str | Iterable[str] = (),
@@ -376,7 +414,7 @@ def jit(
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
     Args:
-        function: takes and returns polynomials, directly or inside containers, pytrees,
+        func: takes and returns polynomials, directly or inside containers, pytrees,
             dataclasses and attrs classes.
         max_plans: how many plans are held; the least recently used goes first.
         show_graph: print the program, as text, whenever a plan is captured.
@@ -452,7 +490,7 @@ def jit(
         donated = _names_at("donate_argnums", positions[1], function)
         return Jitted(function, int(max_plans), options, names[0] + static, names[1] + donated)
 
-    return jitted if function is None else jitted(function)
+    return jitted if func is None else jitted(func)
 
 
 def _given(option: str, given: Any, kind: type) -> tuple[Any, ...]:
@@ -486,15 +524,14 @@ def _names_at(option: str, positions: tuple[int, ...], function: Any) -> tuple[s
 
 @overload
 def djit(
-    function: Callable[P, R], /, *, show_graph: bool = False, auto_device: bool = True
+    func: Callable[P, R], *, show_graph: bool = False, auto_device: bool = True
 ) -> Callable[P, R]: ...
 @overload
 def djit(
     *, show_graph: bool = False, auto_device: bool = True
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def djit(
-    function: Any = None,
-    /,
+    func: Any = None,
     *,
     show_graph: bool = False,
     auto_device: bool = True,
@@ -506,7 +543,7 @@ def djit(
     among the arguments arrive as they are. Arguments and results are otherwise as for `ren.jit`.
 
     Args:
-        function: takes and returns polynomials.
+        func: takes and returns polynomials.
         show_graph, auto_device, unknown: as for `ren.jit`.
 
     Raises:
@@ -515,9 +552,9 @@ def djit(
     check_options("ren.djit", unknown, djit.__kwdefaults__ or ())
     # What runs once is not worth a choice of tiers.
     options = Options(tier=UNITS, show_graph=show_graph, auto_device=auto_device)
-    if function is None:
+    if func is None:
         return functools.partial(_captured_anew, options=options)
-    return _captured_anew(function, options)
+    return _captured_anew(func, options)
 
 
 def _check_function(what: str, function: Any) -> None:

@@ -6,7 +6,9 @@ the kernels. None compares with earlier results of the same code.
 
 from __future__ import annotations
 
+import math
 import secrets
+import statistics
 import time
 from collections.abc import Callable
 
@@ -15,18 +17,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ren.config import config
 from ren.core import html
 from ren.core.calls import check_functions
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
 from ren.core.text_table import columns
+from ren.jit import jit
 from ren.lowering.backends.xla.executables import Executables
 from ren.lowering.devices.devices import Place
+from ren.lowering.plan.cost import MODEL, native_seconds
 from ren.lowering.storage import executable_store as disk
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks
 
 _LIMBS = 3
+_MEASURED_S = 0.2  # for each program that is measured
 
 
 class _Differs(Exception):
@@ -201,6 +207,28 @@ def _cache() -> str:
         return f"off: {store.problem}; name another folder by REN_CACHE_DIR"
     _require(found, "what was kept is not found again")
     return "an executable was kept and found again"
+
+
+def measured_factor() -> float:
+    """Measure how many times longer native calls take on this machine than by the model.
+
+    The median of a product, a rotation and eight rotations, by the least of some runs each.
+    """
+    context = ckks.context(depth=5, n=1 << 13, security=None)
+    x, factors = context.encrypt([1.0]), []
+    for function in (
+        lambda x: [x * x],
+        lambda x: [x.rotate(1)],
+        lambda x: [x.rotate(i) for i in range(1, 9)],
+    ):
+        with config.update(jit=True):
+            jitted, least, end = jit(function), math.inf, math.inf
+            while (start := time.perf_counter()) < end:
+                jax.block_until_ready(jitted(x))
+                least = min(least, (now := time.perf_counter()) - start)
+                end = min(end, now + _MEASURED_S)
+        factors.append(least / native_seconds(jitted.plans[0].plan, by=MODEL))
+    return statistics.median(factors)
 
 
 CHECKS: dict[str, Callable[[], str]] = {

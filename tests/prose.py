@@ -64,6 +64,7 @@ _CITATION = ("Reference: ", "References: ")
 _CODE = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
 _QUOTE = re.compile(r'"[^"\n]*"')
 _LINK = re.compile(r"\]\([^)\s]*\)")
+_MARK = re.compile(r"<!--.*?-->", re.DOTALL)
 _END = re.compile(
     r"(?<!e\.g)(?<!i\.e)(?<! cf)(?<!\bvs)(?<!Sec)(?<!Fig)[.!?][\"')*\]]*\s+(?=[^a-z\s])"
 )
@@ -176,8 +177,9 @@ def cpp_comments(text: str) -> list[tuple[int, int, str]]:
 
 
 def markdown(text: str) -> Iterator[Paragraph]:
-    """Paragraphs of a page without its fenced code, headings, tables and HTML."""
+    """Paragraphs of a page without its fenced code, headings, tables, comments and HTML."""
     lines, fenced = [], False
+    text = _MARK.sub(lambda m: "\n·" * m[0].count("\n"), text)  # lines keep their numbers
     for line in text.split("\n"):
         is_fence = line.lstrip().startswith(("```", "~~~"))
         lines.append("" if fenced or is_fence else line)

@@ -16,7 +16,7 @@ from ren.schemes import ckks
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming-from.md"
 SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-TABLES = {s.split("\n")[0]: s for s in SECTIONS if "| Ren |" in s}
+TABLES = {s.split("\n")[0]: s for s in SECTIONS if "| task |" in s and "| Ren |" in s}
 PEERS = ("SEAL", "TenSEAL", "OpenFHE", "Lattigo", "desilofhe")
 
 # What the page calls `ctx`, `x` and so on: classes stand for their instances.
@@ -132,6 +132,25 @@ def test_every_table_covers_the_same_tasks(peer: str) -> None:
 def test_each_table_says_how_to_bootstrap(peer: str) -> None:
     (row,) = [r for r in TABLES[peer].splitlines() if r.startswith("| bootstrapping |")]
     assert "`x.bootstrap()`" in row
+
+
+def test_the_table_of_what_is_missing_names_both_peers_and_is_true_of_ren() -> None:
+    (section,) = (s for s in SECTIONS if s.startswith("What Ren has not"))
+    head, _, *table = [line for line in section.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in head.strip("|").split("|")] == [
+        "",
+        "OpenFHE",
+        "Lattigo",
+        "Ren",
+    ]
+    missing = " ".join(line.split("|")[1] for line in table)
+    for word in ("BFV", "TFHE", "threshold", "re-encryption", "quantum", "secrets", "real numbers"):
+        assert word in missing, word
+    assert len(table) >= 10
+    p = ckks.Parameters.for_depth(2)
+    assert p.secret == "ternary" and max(*p.union, *p.specials) < 1 << 30 and p.slots == p.n // 2
+    with pytest.raises(ren.errors.ParameterError, match="128, 192 and 256"):
+        ckks.context(depth=2, security=100)
 
 
 @pytest.mark.parametrize("wrong", ["x.rotates(1)", "ckks.context(dept=2)", "q + x", "ctx.encode()"])

@@ -15,6 +15,7 @@ from ren.core.errors import SettingError, UnknownSettingError
 NAMES = [s.name for s in SETTINGS]
 OTHER = {
     "jit": ("0", False),
+    "check_memory": ("off", False),
     "jit_log": ("off", False),
     "jit_tier": ("graph", "graph"),
     "jit_speculate": ("no", False),
@@ -61,7 +62,9 @@ def test_nothing_is_compiled_in_the_background_under_ci(text):
     assert Config({"CI": "false"}).jit_speculate
 
 
-@pytest.mark.parametrize("name", ["jit", "jit_log", "jit_speculate", "native", "progress"])
+@pytest.mark.parametrize(
+    "name", ["jit", "jit_log", "jit_speculate", "native", "progress", "check_memory"]
+)
 def test_switches_take_the_same_words(name, monkeypatch):
     monkeypatch.setattr(sys.modules["ren.config"], "_log_to_stderr", lambda on: None)
     variable = f"REN_{name.upper()}"

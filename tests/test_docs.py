@@ -6,6 +6,7 @@ import ast
 import contextlib
 import doctest
 import io
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -20,16 +21,21 @@ from ren.config import SETTINGS, Setting
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.lowering.plan import cost
 from ren.schemes import ckks
+from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Figures, a way in, a page on files, a copy of another file, and tables of tests.
-UNTAUGHT = ("performance", "index", "notation", "contributing", "seeds")
+UNTAUGHT = ("performance", "index", "notation", "contributing", "seeds", "byte-layout", "stability")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TEST = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
+# A comment: GitHub shows nothing, the site a small mark. At the start of a line it would end the
+# paragraph.
+MARK = re.compile(r"(?<=\S)<!--\s(?:\s*tests/[\w/]+\.py::\w+)+ -->")
+FOR_DEVELOPERS = ("contributing", "seeds")  # they name tests in the text
 
 
 @attrs.frozen
@@ -124,6 +130,24 @@ def test_tests_and_pages_that_are_named_are_there(page: Path) -> None:
     for path, name in TEST.findall(text):
         assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert text.count("tests/") == len(TEST.findall(text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tests_stand_in_marks_and_not_in_the_text(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.stem in FOR_DEVELOPERS:
+        assert "<!--" not in text
+        return
+    read = MARK.sub("", text)
+    assert "tests/" not in read and "::test_" not in read and "<!--" not in read
+    paragraphs = re.split(r"\n\s*\n", text)
+    assert all(p.count("<!--") == p.count("-->") for p in paragraphs)
+
+
+@pytest.mark.parametrize(("page", "least"), [("ckks", 65), ("security", 65), ("coming-from", 14)])
+def test_claims_keep_their_tests(page: str, least: int) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert sum(len(TEST.findall(mark)) for mark in MARK.findall(text)) >= least
 
 
 def promises() -> dict[str, list[list[str]]]:
@@ -238,6 +262,44 @@ def test_each_section_of_the_internals_names_modules_that_are_there() -> None:
         assert named, section.split("\n")[0]
         assert all((ROOT / name).exists() for name in named), named
     assert len(sections) >= 12
+
+
+def test_the_ten_facts_on_security_are_those_of_the_code() -> None:
+    facts = dict(rows((ROOT / "docs" / "security.md").read_text(encoding="utf-8"), "ten facts"))
+    p, booted = ckks.Parameters.for_depth(7), ckks.Parameters.for_bootstrapping()
+    boots = booted.bootstrapping
+    assert boots is not None and len(facts) == 10
+    sparse = math.log2(booted.ring(0).q * booted.specials[0])
+    assert (p.security, p.security_bits, p.secret) == (128, 128, "ternary")
+    expected = {
+        "security": ("128 bits", "192 and 256"),
+        "secret": ("uniform ternary",),
+        "noise": (f"sigma {p.sigma},",),
+        "second secret": (f"with {boots.sparse_weight} nonzero", f"under {sparse:.1f} bits"),
+        "limbs": (
+            "below 2^30", f"n = 2^{p.n.bit_length() - 1}, {len(p.union)} primes",
+            f"and {len(p.specials)} special",
+        ),
+        "dnum": (f"{len(p.digits)} at depth 7", f"{len(booted.digits)} for bootstraps"),
+        "failure": (f"2^{boots.failure_log2:.1f} by default", f"{SIGMAS} standard"),
+    }  # fmt: skip
+    assert all(part in facts[name] for name, parts in expected.items() for part in parts)
+    assert max(*p.union, *p.specials, *booted.union, *booted.specials) < 1 << 30
+
+
+def test_the_page_from_scikit_learn_holds_eight_fitted_models_against_it() -> None:
+    page = ROOT / "docs" / "from-scikit-learn.md"
+    code = "\n".join(s.text for s in snippets(page))
+    imported = [
+        alias.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sklearn.")
+        for alias in node.names
+    ]
+    models = [n for n in imported if not n.startswith("load_") and n != "StandardScaler"]
+    assert len(models) == 8 and code.count(".fit(") == 7  # two linear models share a loop
+    first = page.read_text(encoding="utf-8").partition("## ")[0]
+    assert all(f"`{name}" in first or f"{name}(" in first for name in models)
 
 
 def test_every_public_name_stands_on_a_page() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 import subprocess
 import sys
 import types
@@ -15,6 +16,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -61,6 +63,65 @@ def test_a_call_a_decorator_and_a_decorator_with_options():
         assert ren.equal(f(x=b()), b() * 2)
         assert (f.__name__, f.__doc__) == ("double", "Twice x.")
     assert (called.cache_info().max_plans, decorated.cache_info().max_plans) == (16, 2)
+
+
+def test_the_function_may_be_given_by_the_name_func():
+    tripled = [v * 3 % RING.q for v in A]
+    jitted, anew = ren.jit(func=lambda x: x * 3, max_plans=2), ren.djit(func=lambda x: x * 3)
+    assert jitted(a()).tolist() == anew(a()).tolist() == tripled
+    assert jitted.cache_info().max_plans == 2
+    decorate = ren.jit(func=None, max_plans=3)
+    assert decorate(lambda x: x * 3)(a()).tolist() == tripled
+    with pytest.raises(JitError, match="got an int"):
+        ren.djit(func=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("lower", "ren.stages(f, x)"),
+        ("lower", "f.plans[0].explain()"),
+        ("trace", "ren.xpr(f, x)"),
+        ("cache_clear", "f.clear()"),
+    ],
+)
+def test_attributes_of_other_jits_name_the_call(name, call):
+    class Model:
+        @ren.jit
+        def step(self, x: Poly) -> Poly:
+            return x * 3
+
+    f = ren.jit(lambda x: x * 3)
+    for jitted in (f, Model().step):
+        with pytest.raises(AttributeError) as e:
+            getattr(jitted, name)
+        assert isinstance(e.value, RenError) and call in e.value.do and name in e.value.given
+        assert not hasattr(jitted, name) and getattr(jitted, name, 17) == 17
+    assert callable(f) and f(a()).tolist() == [v * 3 for v in A]
+
+
+def test_clear_cache_drops_the_plans():
+    f = ren.jit(lambda x: x * 3)
+    f(a())
+    f.clear_cache()
+    assert f.cache_info()[:3] == (0, 0, 0) and f.plans == ()
+
+
+def test_eval_shape_gives_types_and_captures_nothing():
+    seen = []
+
+    @ren.jit(static_argnames="power")
+    def f(x: Poly, power: int = 2) -> dict[str, Poly]:
+        seen.append(power)
+        return {"power": x**power, "part": x.to_ring(RingSpec(8, (17,)))}
+
+    batch = Poly(np.zeros((3, 8), int), RING)
+    for given in (batch, ren.spec(RING, batch=(3,))):
+        for shape in (f.eval_shape(given, 3), f.eval_shape(given, power=3)):
+            (power,), (part,) = (jax.tree.leaves(shape[key]) for key in ("power", "part"))
+            assert (power.shape, part.shape) == ((3, 2, 8), (3, 1, 8))
+            assert shape["part"].ring.moduli == (17,) and power.dtype == np.uint32
+    assert set(seen) == {3} and f.cache_info().misses == 0
 
 
 def test_each_use_of_jit_makes_a_cache_of_its_own():
@@ -459,8 +520,70 @@ def test_the_log_on_stderr_has_one_line_for_each_thing_that_happens():
     assert [sum(word in line for line in lines) for word in ("captured", "compiled", "goes")] == [
         2, 2, 1,
     ]  # fmt: skip
-    assert len(lines) == 5  # replays say nothing
+    assert sum("runs on the backend" in line for line in lines) == 2
+    assert len(lines) == 7  # replays say nothing
     assert run_script(LOGGED, JAX_PLATFORMS="cpu").stderr == ""
+
+
+def logged(caplog, run) -> list[str]:
+    """What `run` logs with `jit_log` on."""
+    caplog.clear()
+    with ren.config.update(jit_log=True):
+        run()
+    return [r.getMessage() for r in caplog.records if r.name == "ren"]
+
+
+def test_calls_that_take_longer_than_the_threshold_are_logged(caplog, capsys):
+    f = ren.jit(lambda x: x * x)
+    f(a())
+
+    def calls() -> None:
+        for _ in range(3):
+            assert f(a()).tolist() == (a() * a()).tolist()
+
+    hour = 3600 * 10**9
+    assert ren.config.jit_log_ns == 0
+    for threshold, lines in ((0, 0), (1, 3), (hour, 0)):
+        ren.config.jit_log_ns = threshold
+        try:
+            found = logged(caplog, calls)
+        finally:
+            del ren.config.jit_log_ns
+        assert len(found) == lines
+        assert all(re.fullmatch(r".*<lambda>: a call took [\d.]+ (ms|us|s)", x) for x in found)
+    with ren.config.update(jit=False, jit_log_ns=1):
+        assert sum("a call took" in line for line in logged(caplog, calls)) == 3
+
+
+@pytest.mark.parametrize(
+    ("n", "device", "native", "backend"),
+    [
+        (1024, None, "auto", r"native, .+, \d+ lanes of 32 bits"),
+        (1024, None, False, "XLA, which chooses its lanes"),
+        (8, "python", "auto", "reference"),
+    ],
+)
+def test_the_log_names_the_backend_and_its_lanes(n, device, native, backend, caplog, capsys):
+    x = Poly([1, 2], RingSpec(n, (12289,)))
+    x = x.to(device).realize() if device else x.realize()
+    f = ren.jit(lambda x: x * x)
+    with ren.config.update(native=native):
+        lines = logged(caplog, lambda: [f(x), f(x), f(x)])
+    found = [line for line in lines if "runs on the backend" in line]
+    assert len(found) == 1
+    assert re.search(f"runs on the backend {backend}$", found[0])
+
+
+def test_the_log_names_the_backend_of_the_interpreter_and_of_loops(caplog, capsys):
+    def looped(x: Poly) -> Poly:
+        return jax.lax.fori_loop(0, 3, lambda i, c: c + c, x)
+
+    for f, backend in (
+        (ren.jit(lambda x: x * x, tier="eager"), "reference"),
+        (ren.jit(looped), "XLA"),
+    ):
+        lines = logged(caplog, lambda f=f: [f(a()), f(a())])
+        assert [backend in line for line in lines if "runs on the backend" in line] == [True]
 
 
 WITHOUT_JIT = """

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 NOTEBOOKS = ROOT / "notebooks"  # a folder of the site too
-OTHERS = [ROOT / "README.md", ROOT / "NOTATION.md", ROOT / "CHANGELOG.md", NOTEBOOKS / "README.md"]
+AT_THE_ROOT = ("README", "NOTATION", "CHANGELOG", "SECURITY", "CONTRIBUTING")
+OTHERS = [*(ROOT / f"{name}.md" for name in AT_THE_ROOT), NOTEBOOKS / "README.md"]
 READ = [*PAGES, *OTHERS]
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 LINK = re.compile(r"(?<!`)\]\(([^()\s]+)\)")
@@ -84,6 +85,22 @@ def test_the_site_has_every_page() -> None:
     assert sorted(listed) == sorted([*pages, "notebooks/index.md", *notebooks])
 
 
+def test_the_table_of_features_stands_among_the_pages_for_contributors() -> None:
+    section = re.search(r"^  - Contributing:\n((?:      .*\n)+)", SITE, re.MULTILINE)
+    assert section is not None and "seeds.md" in section[1] and "contributing.md" in section[1]
+    linking = {p.stem for p in READ if any("seeds.md" in link for link in links(p))}
+    assert linking <= {"contributing", "CHANGELOG"}
+
+
+def test_tables_are_the_second_notebook_of_the_menu_and_of_the_list() -> None:
+    listed = (NOTEBOOKS / "README.md").read_text(encoding="utf-8")
+    for found in (
+        re.findall(r"notebooks/(\d\d)_", SITE),
+        re.findall(r"^\| \[(\d\d)_", listed, re.M),
+    ):
+        assert found == ["01", "11", *(f"{i:02}" for i in range(2, 10))]
+
+
 def test_the_site_needs_no_network() -> None:
     assert re.search(r"^  font: false\b", SITE, re.MULTILINE)
     assert "://" not in SITE
@@ -116,6 +133,17 @@ def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
     assert hooks.on_page_markdown(text) == read + broken
     mended = '\n```python title="mended"\ny\n```\n'
     assert hooks.on_page_markdown(text + "\n```python\ny\n```\n") == read + broken + mended
+
+
+def test_a_test_that_holds_a_sentence_is_a_mark_without_text() -> None:
+    read = hooks_of_the_site().on_page_markdown
+    text = "Right.<!--\n  tests/a.py::test_b\n  tests/c.py::test_d -->\n  So"
+    title = "Tested: tests/a.py::test_b, tests/c.py::test_d"
+    assert read(text) == f'Right.<span class="ren-tested" title="{title}"></span>\n  So'
+    assert (
+        read("```text\n<!-- tests/a.py::test_b -->\n```")
+        == "```text\n<!-- tests/a.py::test_b -->\n```"
+    )
 
 
 @pytest.mark.parametrize(

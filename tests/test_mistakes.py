@@ -76,8 +76,8 @@ a position that is none | JitError | static_argnums=(0, 2); 0 to 1; Leave out 2
     ren.jit(static_argnums=(0, 2))(lambda a, k, *more: a)
 static=False | JitError | 'static'; static_argnames=; @ren.djit
     ren.jit(lambda a: a, static=False)
-func=f | JitError | 'func'; ren.jit(f)
-    ren.jit(func=lambda a: a)
+fun=f | JitError | 'fun'; ren.jit(f)
+    ren.jit(fun=lambda a: a)
 a loop that changes the domain | LoopError | domain COEFF and NTT; x.ntt()
     ren.jit(lambda a: jax.lax.fori_loop(0, 3, lambda i, c: c * c, a))(p)
 JAX's device_put inside ren.jit | TracedValueError | symbolic; ask for its value outside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,16 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from notebooks.checks import METADATA, SOURCES, code_cells, faults, notebooks, read, sources_digest
+from notebooks.checks import (
+    METADATA,
+    SOURCES,
+    code_cells,
+    faults,
+    notebooks,
+    outputs,
+    read,
+    sources_digest,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
@@ -48,6 +58,26 @@ def test_every_notebook_is_listed() -> None:
     assert len(notebooks()) >= 5
     for path in notebooks():
         assert f"[{path.stem}]({path.name})" in listed, path.stem
+
+
+def said(name: str) -> str:
+    """The texts that the cells of a notebook print."""
+    cells = code_cells(read(ROOT / "notebooks" / f"{name}.ipynb"))
+    return "".join(text for cell in cells for kind, text in outputs(cell) if kind == "stdout")
+
+
+def pictures(name: str) -> int:
+    cells = code_cells(read(ROOT / "notebooks" / f"{name}.ipynb"))
+    return sum("image/png" in o.get("data", {}) for cell in cells for o in cell.outputs)
+
+
+def test_the_notebook_on_digits_shows_each_of_the_ten_first() -> None:
+    assert "below: 0 1 2 3 4 5 6 7 8 9\n" in said("05_encrypted_digits")
+
+
+def test_the_notebook_on_tables_has_times_and_a_picture() -> None:
+    assert len(re.findall(r"^\S.* +\d+\.\d\d s$", said("11_tables"), re.MULTILINE)) >= 4
+    assert pictures("11_tables") == 1
 
 
 def test_the_code_of_notebooks_passes_the_linter() -> None:

@@ -73,6 +73,7 @@ def test_the_source_distribution_holds_what_the_tests_need(built: Path) -> None:
         held = {name.partition("/")[2] for name in archive.getnames()}
     assert sources("ren", "tests", "examples", "docs") <= held
     assert {"README.md", "Makefile", "pyproject.toml", "benchmarks/run.py", ".ci/matrix.py"} <= held
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "NOTATION.md", "LICENSE"} <= held
     kept = ("build/", "dist/", ".venv", ".git/", ".pytest_cache")
     assert not [name for name in held if name.startswith(kept) or "__pycache__" in name]
 

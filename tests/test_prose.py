@@ -103,6 +103,14 @@ def test_markdown_skips_code_tables_and_headings(tmp_path: Path, code: str) -> N
     assert found(tmp_path / "a.md", code.format(LONG)) == []
 
 
+def test_markdown_skips_marks_of_tests_and_keeps_line_numbers(tmp_path: Path) -> None:
+    mark = "<!--\ntests/test_a.py::test_b -->"
+    half = " ".join(["word"] * 12)
+    assert found(tmp_path / "a.md", f"{half}.{mark}\nSo {half}.") == []
+    assert found(tmp_path / "a.md", f"{half}{mark}\nand {half}.") == [(1, "length")]
+    assert found(tmp_path / "a.md", f"{half}.{mark}\nEnd.\n\n{LONG}") == [(5, "length")]
+
+
 def test_docstrings_split_at_fields_and_items(tmp_path: Path) -> None:
     half = " ".join(["word"] * 12)
     fields = f"Args:\n    x: {half}\n        {half}\n    y: {half}\n\n- {half}\n- {half}\n"

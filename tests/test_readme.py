@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -12,9 +14,25 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
+*ENCRYPTED, POLYNOMIALS = SNIPPETS
+KINDS = ("Arrays", "Tables and DataFrames", "Functions", "Matrices", "Bootstraps")
+
+
+def shown(snippet: str) -> str:
+    """The comments behind the prints of a snippet, a line for each print."""
+    prints = [line for line in snippet.splitlines() if line.startswith("print(")]
+    return "".join(line.partition("  # ")[2] + "\n" for line in prints)
+
+
+def printed(snippet: str, names: dict) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(snippet, names)
+    return out.getvalue()
+
+
 def test_encrypted_vectors() -> None:
     names: dict = {}
-    exec(SNIPPETS[0], names)
+    assert shown(ENCRYPTED[0]) == printed(ENCRYPTED[0], names) != ""
     x, y = np.linspace(0, 1, 1000), np.linspace(1, 2, 1000)
     expected = x * y + np.append(x[1:], 0) - 0.5
     assert names["z"].decrypt() == pytest.approx(expected, abs=2**-20)
@@ -22,7 +40,7 @@ def test_encrypted_vectors() -> None:
 
 def test_polynomials() -> None:
     names: dict = {}
-    exec(SNIPPETS[1], names)
+    exec(POLYNOMIALS, names)
     a, b = names["a"], names["b"]
     assert names["expr"].tolist() == names["step"](a, b).tolist()
     info = names["step"].cache_info()
@@ -30,12 +48,35 @@ def test_polynomials() -> None:
     assert names["step"](b, a).tolist() == ((a + b) * (b - 1)).tolist()
 
 
+@pytest.mark.slow
+@pytest.mark.once
+def test_snippets_print_what_stands_behind_them() -> None:
+    names: dict = {}
+    for snippet in ENCRYPTED:
+        lines = printed(snippet, names).splitlines()
+        assert " ".join(lines) == " ".join(shown(snippet).splitlines()), snippet
+
+
+def test_each_kind_of_program_takes_five_lines_and_shows_its_result() -> None:
+    for kind, snippet in zip(KINDS, ENCRYPTED[1:], strict=True):
+        assert f"**{kind}**: " in README.read_text(encoding="utf-8")
+        assert len(snippet.splitlines()) <= 5 and shown(snippet).strip(), kind
+
+
+def test_what_is_not_there_is_said() -> None:
+    _, _, text = README.read_text(encoding="utf-8").partition("## What it does not do\n")
+    text = text.partition("## ")[0]
+    for word in ("threshold keys", "BFV and BGV", "uniform ternary", "not been reviewed"):
+        assert word in text, word
+
+
 def test_everything_stands_in_the_order_of_a_newcomers_questions() -> None:
-    """What it is, the five lines, the two commands, a plan, benchmarks, what is missing."""
+    """What it is, a program, how to install, what it computes and what not, a plan, benchmarks."""
     text = README.read_text(encoding="utf-8")
     parts = [
-        "Ren is a lazy engine", "```python\nimport numpy", "```sh\nmake demo", "\nmake test",
-        "](docs/plan.svg)", "| ms | n | Ren |", "make bench", "## What is not there yet",
+        "Ren is a lazy engine", "```python\nimport numpy", "## Install", "```sh\npip install .",
+        "\nmake demo", "\nmake test", "## What it computes", *(f"**{kind}**: " for kind in KINDS),
+        "## What it does not do", "](docs/plan.svg)", "| ms | n | Ren |", "make bench",
         "```python\nimport ren\n",
     ]  # fmt: skip
     places = [text.index(part) for part in parts]
@@ -43,7 +84,7 @@ def test_everything_stands_in_the_order_of_a_newcomers_questions() -> None:
     title, what_it_is, rest = text.partition("```python")[0].split("\n\n")
     assert title == "# Ren" and not rest
     assert len(re.findall(r"\.(?:\s|$)", what_it_is)) == 2
-    assert len(SNIPPETS) == 2
+    assert len(SNIPPETS) == 7
 
 
 def test_its_commands_are_those_of_the_makefile() -> None:

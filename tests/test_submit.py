@@ -173,6 +173,36 @@ def test_settings_say_how_many_calls_run_at_a_time(one_worker):
     wait(futures, LIMIT)
 
 
+POOL = """
+import threading, ren
+
+together, last = threading.Barrier(3, timeout=30), threading.Event()
+futures = [ren.submit(together.wait) for _ in range(3)]
+late = ren.submit(last.set)
+[future.result(30) for future in futures], late.result(30)
+gate, begun = threading.Event(), threading.Semaphore(0)
+
+def held():
+    begun.release()
+    gate.wait(30)
+
+held = [ren.submit(held) for _ in range(4)]
+for _ in range(3):
+    assert begun.acquire(timeout=30)
+assert not begun.acquire(timeout=0.2)
+gate.set()
+print(ren.config.submit_workers)
+"""
+
+
+@pytest.mark.long
+def test_the_environment_gives_the_size_of_the_pool():
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "REN_SUBMIT_WORKERS": "3"}
+    command = [sys.executable, "-W", "error", "-c", POOL]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
 def test_beyond_the_bound_submit_waits(one_worker):
     gate = Gate()
     ren.submit(gate)

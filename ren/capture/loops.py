@@ -16,6 +16,7 @@ ms.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -31,6 +32,7 @@ from ren.capture.pytrees import Structure, take_apart
 from ren.core.errors import JitError, LoopError, RenError
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line_of
+from ren.lowering.backends.xla.jax_executable import BY_XLA
 from ren.lowering.backends.xla.jax_runtime import check_not_forked, compiler_options
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.donation import check_not_donated
@@ -46,6 +48,7 @@ from ren.poly.poly import realize_polys, spec_of
 from ren.poly.symbolic import Aside, Length, Symbolic, UnfitPlaces
 
 MOST_TRACES = 6
+_log = logging.getLogger("ren")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -283,6 +286,7 @@ class LoopRunner:
         with self._lock:
             if self._compiled is None:
                 start = time.perf_counter_ns()
+                _log.info("%s: runs on the backend %s", self._name, BY_XLA)
                 lowered = self._recording.traced.lower()
                 self._compiled = lowered.compile(compiler_options())
                 self._compile_ns = time.perf_counter_ns() - start

@@ -1,4 +1,7 @@
-"""Errors for calls of public functions with arguments that they do not have, or without some."""
+"""Calls of public functions: errors for arguments that they do not have, or without some.
+
+A call of what is deprecated warns.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from ren.core.errors import OperandError, RenError
-from ren.core.user_frame import user_line
+from ren.core.user_frame import user_line, warn_user
 
 KindT = TypeVar("KindT", bound=type)
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Advice = Mapping[str, str]  # by "name", or by "function.name" for one function alone
 _COUNTS = r"takes (?:from )?(\d+ to )?(\d+) positional arguments? but (\d+) w\w+ given(.*)"
 _MARK = "__ren_checked__"
@@ -189,3 +193,39 @@ def check_constructor(kind: KindT, called: str, instead: Advice) -> KindT:
     made = checked_call(called, vars(kind)["__init__"], instead, page=called)
     setattr(kind, "__init__", made)  # noqa: B010 - type checkers see the signature of the class
     return kind
+
+
+def deprecated(since: str, instead: str, argument: str = "") -> Callable[[FunctionT], FunctionT]:
+    """Return a decorator for a function or a method, or for one argument of it, that is deprecated.
+
+    A call warns at the user's line, and then runs as before. For an argument only calls that pass
+    it warn, by its name or its position.
+
+    Args:
+        since: the version that deprecated it, such as "0.2".
+        instead: code that the caller writes in place of it.
+        argument: the name of the deprecated argument; empty where the function itself is.
+
+    Warns:
+        DeprecationWarning: at each line of the user's code that calls it.
+
+    Example:
+        >>> @deprecated("0.2", "total(x)")
+        ... def add_up(x):
+        ...     return sum(x)
+    """
+
+    def decorate(function: Any) -> Any:
+        place = list(signature(function).parameters).index(argument) if argument else 0
+        what = f"{argument}= of {function.__qualname__}()" if argument else function.__qualname__
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if not argument or argument in kwargs or len(args) > place:
+                text = f"{what} is deprecated since Ren {since}. Write {instead}."
+                warn_user(text, DeprecationWarning)
+            return function(*args, **kwargs)
+
+        return run
+
+    return decorate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from types import FrameType, TracebackType
 
 _NOWHERE = "an unknown line"
@@ -71,6 +72,18 @@ def user_frame() -> FrameType | None:
     while frame is not None and _is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at that caller's line; one line of code warns once, also with another text."""
+    if (frame := user_frame()) is not None:
+        module = frame.f_globals.get("__name__") or "__main__"
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        path, line = frame.f_code.co_filename, frame.f_lineno
+        # Keys that `warnings` has set, where its filter shows a text once a line.
+        if any(isinstance(key, tuple) and key[1:] == (category, line) for key in registry):
+            registry[text, category, line] = 1
+        warnings.warn_explicit(text, category, path, line, module, registry)
 
 
 def _place(frame: FrameType, line: int | None = None) -> str:

@@ -86,7 +86,7 @@ _OF_OTHERS = {
     "donate": "Name what is donated by donate_argnames=.",
     "strategy": "Write ren.submit(f, x) for a call in another thread, and tier= for how plans run.",
     "return_type": "Leave it out: results have the types that the function returns.",
-    **dict.fromkeys(("func", "fun", "f"), "The function comes first, without a name: ren.jit(f)."),
+    **dict.fromkeys(("fun", "f"), "The function comes first, without a name: ren.jit(f)."),
 }
 
 

@@ -54,7 +54,7 @@ class Machine:
     def pass_ms(self, ms: float) -> None:
         self.now += int(ms * MS)
 
-    def units(self, p):
+    def units(self, p, name):
         def run(inputs):
             self.pass_ms(self.units_ms)
             return run_plan(p, inputs)
@@ -276,6 +276,19 @@ def test_it_is_not_revisited_without_samples_or_when_they_scatter(machine, p):
     with config.update(rearm_interval_ns=0, rearm_min_samples=2, rearm_max_volatility=1.0):
         calls(run, p, 700)
     assert run.tier == "units"
+
+
+@pytest.mark.long
+def test_it_is_not_revisited_while_its_calls_are_quick(machine, p):
+    ms = SECOND // 1000
+    run = settled(machine, p)
+    machine.graph_ms = 12
+    with config.update(rearm_interval_ns=0, rearm_min_samples=2, rearm_min_observed_ns=20 * ms):
+        calls(run, p, 700)
+        assert run.tier == "graph"
+        machine.graph_ms = 40  # it degrades
+        calls(run, p, 700)
+        assert run.tier == "units"
 
 
 # ------------------------------------------------------------------- failures

@@ -78,6 +78,7 @@ class Integers:
     """A segment of sums and differences, computed with Python's integers, one by one."""
 
     segment: Segment
+    backend: str = "integers"
 
     def bind(self, args: Sequence[Any]) -> Run:
         return self.traced
@@ -251,6 +252,8 @@ def test_without_native_code_the_setting_is_the_reason():
 
 class Failing:
     """An executable of which each run fails."""
+
+    backend = "failing"
 
     def __init__(self) -> None:
         self.runs = 0

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 import ren
-from ren import Domain, RingSpec
+from ren import Domain, RingSpec, self_test
+from ren import __main__ as command
+from ren.config import config
+from ren.lowering.inspect.explain import explain
+from ren.lowering.plan import cost
 from ren.lowering.plan.cost import (
     NATIVE_BYTES_PER_SECOND,
     NATIVE_SECONDS_PER_BUTTERFLY,
@@ -14,9 +18,10 @@ from ren.lowering.plan.cost import (
     Cost,
     estimated_seconds,
     native_seconds,
-    plan_seconds,
+    unit_costs,
 )
 from ren.lowering.plan.plan import Plan
+from ren.lowering.storage import executable_store as disk
 from ren.schemes import ckks
 from tests.lowering.plans import RING, plan, poly
 
@@ -71,5 +76,69 @@ def test_rotations_that_share_digits_take_less_than_as_many_alone():
     four = ren.jit(lambda x: [x.rotate(i) for i in range(1, 5)])
     one(x), four(x)
     alone, together = one.plans[0].plan, four.plans[0].plan
-    for seconds in (native_seconds, plan_seconds):
+    by_units = lambda plan: sum(estimated_seconds(*unit) for unit in unit_costs(plan))  # noqa: E731
+    for seconds in (native_seconds, by_units):
         assert 4 * seconds(alone) > seconds(together) > seconds(alone)
+
+
+# ------------------------------------------------------------------- calibration
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with config.update(cache_dir=str(tmp_path / "kept")):
+        yield tmp_path / "kept" / "calibration"
+    cost._kept.cache_clear()
+
+
+def chain_plan():
+    return ren.plan(lambda x: x * x, ckks.spec(10))
+
+
+def test_a_calibration_is_kept_and_scales_all_estimates(folder):
+    jitted = ren.jit(lambda x: x * x)
+    jitted(ckks.context(depth=1).encrypt([1.0]))
+    p, params = jitted.plans[0].plan, ckks.Parameters.for_bootstrapping(3, n=1 << 12, security=None)
+    seconds = native_seconds(p), chain_plan().seconds, params.bootstrapping.seconds
+    assert all("on two cores with AVX-512" in str(x) for x in (chain_plan(), params.bootstrapping))
+    assert "on two cores with AVX-512 (python -m ren calibrates)" in explain(p)
+    cost.keep_rates(2.5)
+    cost._kept.cache_clear()  # as in another process
+    assert cost.rates().factor == 2.5
+    again = native_seconds(p), chain_plan().seconds, params.bootstrapping.seconds
+    assert again == pytest.approx([2.5 * s for s in seconds])
+    for shown in (chain_plan(), params.bootstrapping, explain(p)):
+        assert "on this machine" in str(shown) and "AVX-512" not in str(shown)
+
+
+@pytest.mark.parametrize("body", [b"fast", b"nan", b"0.0", b"1e9", None])
+def test_a_damaged_calibration_is_ignored_with_one_warning(folder, body, caplog):
+    cost.keep_rates(2.5)
+    (entry,) = folder.iterdir()
+    if body is None:
+        entry.write_bytes(entry.read_bytes()[:-1] + b"6")
+    else:
+        disk.store("calibration").write(cost._machine(), body)
+    cost._kept.cache_clear()
+    assert [cost.rates().factor for _ in range(3)] == [1.0] * 3
+    cost._kept.cache_clear()
+    assert cost.rates() is cost.MODEL
+    assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 1
+
+
+def test_nothing_is_kept_where_the_cache_is_off(tmp_path):
+    with config.update(cache_dir="off"):
+        cost.keep_rates(2.5)
+        assert cost.rates() is cost.MODEL
+
+
+def test_the_command_calibrates(folder, monkeypatch):
+    monkeypatch.setattr(command, "measured_factor", lambda: 1.75)
+    told = dict(command.about())["estimates"]
+    assert told == "on this machine, 1.75 times those on two cores with AVX-512"
+    assert cost.rates().factor == 1.75
+
+
+@pytest.mark.long
+def test_what_is_measured_is_a_time_of_this_machine():
+    assert 0.01 < self_test.measured_factor() < 1000

@@ -31,6 +31,11 @@ class Unsupported:
 class Executable(Protocol):
     """A segment that a backend has compiled, for inputs of some shapes."""
 
+    @property
+    def backend(self) -> str:
+        """Name of the backend, and the lanes of its vectors, for the log."""
+        ...
+
     def bind(self, args: Sequence[Any]) -> Call:
         """The outputs of the segment, in order, as a function of concrete arrays like `args`."""
         ...

@@ -12,7 +12,7 @@ from ren.core.text_table import Shown, columns, duration, size
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.inspect.plan_diagram import extent
-from ren.lowering.plan.cost import Cost, estimated_seconds, native_seconds, unit_costs
+from ren.lowering.plan.cost import Cost, estimated_seconds, native_seconds, rates, unit_costs
 from ren.lowering.plan.memory import memory_plan
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, value_specs
@@ -61,7 +61,8 @@ def _form(plan: Plan) -> str:
     phases = f"{calls.phases} phase{'s' * (calls.phases != 1)}"
     return (
         f"runs as {form} of {phases}, which holds {size(calls.held_bytes)}, "
-        f"estimated {seconds}; kernels, measured and notes are of the units that it stands for"
+        f"estimated {seconds} {rates().machine}; kernels, measured and notes are of the units that "
+        "it stands for"
     )
 
 

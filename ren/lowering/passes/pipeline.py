@@ -20,6 +20,7 @@ from ren.lowering.passes.lower_ring_ops import lower_ring_ops
 from ren.lowering.passes.lower_views import lower_views
 from ren.lowering.passes.map_results import map_results
 from ren.lowering.passes.materialize import materialize
+from ren.lowering.passes.mix_sums import mix_sums
 from ren.lowering.passes.reduce_transforms import reduce_transforms
 from ren.lowering.passes.simplify_algebra import simplify_algebra
 from ren.lowering.passes.sink_mod_down import sink_mod_down
@@ -46,6 +47,7 @@ class Pass:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass(1, "simplify_algebra", simplify_algebra),
+    Pass(1, "mix_sums", mix_sums),
     Pass(1, "sink_mod_down", sink_mod_down, changes_rounding=True),
     Pass(1, "join_rescale", join_rescale, changes_rounding=True),
     Pass(2, "lower_ring_ops", lower_ring_ops),

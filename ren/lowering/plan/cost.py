@@ -1,14 +1,18 @@
 """Cost of a plan, counted from its kernels, and models of the time that it takes.
 
 The models compare programs; they are not promises. They are of two cores with AVX-512, unit by unit
-and as native calls. They take counts alone, so that a plan has the same estimates on every machine.
+and as native calls. They take counts alone. `python -m ren` measures how much longer native calls
+take on this machine, and keeps that in the cache folder. Estimates of native calls count it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
 
 import attrs
 
@@ -18,8 +22,11 @@ from ren.core.node import Node, toposort
 from ren.core.op import Kind
 from ren.core.spec import Spec, Work
 from ren.core.text_table import columns, size
+from ren.lowering.devices.devices import threads
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, read_slots, value_specs
+from ren.lowering.storage.executable_store import store
+from ren.lowering.storage.profile_store import cache_folder
 
 _WORKING = (Kind.ELEMENTWISE, Kind.TRANSFORM)
 
@@ -37,6 +44,75 @@ NATIVE_SECONDS_PER_CALL = 0.15e-3
 NATIVE_SECONDS_PER_BUTTERFLY = 0.095e-9
 NATIVE_SECONDS_PER_MULTIPLY_ADD = 0.055e-9
 NATIVE_BYTES_PER_SECOND = 24e9
+_CALIBRATION = "calibration"  # the folder in the cache
+_MOST = 1000.0  # times as long as on the machine of the model, or as short
+
+
+@attrs.frozen
+class Rates:
+    """Rates of native calls, as many times slower than the model's.
+
+    Attributes:
+        factor: time here over time by the model.
+        machine: for which machine they are, as estimates say it.
+    """
+
+    factor: float = 1.0
+    machine: str = "on two cores with AVX-512 (python -m ren calibrates)"
+
+    def seconds(
+        self, butterflies: float, multiply_adds: float, moved: float, calls: int = 0
+    ) -> float:
+        """The time of so many butterflies, multiply-adds, bytes from or to memory, and calls."""
+        return self.factor * (
+            calls * NATIVE_SECONDS_PER_CALL
+            + butterflies * NATIVE_SECONDS_PER_BUTTERFLY
+            + multiply_adds * NATIVE_SECONDS_PER_MULTIPLY_ADD
+            + moved / NATIVE_BYTES_PER_SECOND
+        )
+
+
+MODEL = Rates()
+
+
+def rates() -> Rates:
+    """The rates of this machine where it is calibrated, else `MODEL`."""
+    folder = cache_folder()
+    return MODEL if folder is None else _kept(folder)
+
+
+def keep_rates(factor: float) -> None:
+    """Keep the factor of this machine in the cache folder, for this process and later ones."""
+    if (kept := store(_CALIBRATION)) is not None:
+        kept.write(_machine(), repr(factor).encode())
+    _kept.cache_clear()
+
+
+@lru_cache(maxsize=8)
+def _kept(folder: Path) -> Rates:
+    """The rates in a folder; a damaged entry is ignored, and costs one warning of the log."""
+    kept = store(_CALIBRATION)
+    body = None if kept is None else kept.read(_machine())
+    if kept is None or body is None:
+        return MODEL
+    try:
+        factor = float(body)
+    except ValueError:
+        factor = 0.0
+    if 1 / _MOST <= factor <= _MOST:
+        return Rates(factor, "on this machine")
+    kept.warn(f"its calibration is ignored: it is {body[:40]!r}")
+    return MODEL
+
+
+def _machine() -> str:
+    """The name of this machine's entry, by its processors: machines may share a folder."""
+    try:
+        told = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except (OSError, UnicodeError):
+        told = []
+    lines = [line for line in told if line.startswith(("model name", "flags"))]
+    return hashlib.sha256("\n".join([str(threads()), *lines]).encode()).hexdigest()
 
 
 @attrs.frozen
@@ -132,11 +208,6 @@ def estimated_seconds(cost: Cost, n: int) -> float:
     return SECONDS_PER_UNIT + _butterflies(cost.limb_ntts, n) * SECONDS_PER_BUTTERFLY + rest
 
 
-def plan_seconds(plan: Plan) -> float:
-    """The time that the model gives one run of a plan, unit by unit."""
-    return sum(estimated_seconds(cost, n) for cost, n in unit_costs(plan))
-
-
 def graph_work(sink: Node) -> Work:
     """The work of a graph after the passes of algebra, and of the units that it becomes."""
     return sum((node.work for node in toposort(sink)[:-1] if node.op.kind in _WORKING), Work())
@@ -150,14 +221,13 @@ def graph_seconds(sink: Node) -> float:
     order = toposort(sink)[:-1]
     whole = {node for node in order if node.op.kind is Kind.LEAF}
     viewed: dict[Node, set[int]] = {}
-    seconds, moved = NATIVE_SECONDS_PER_CALL, 2 * sum(nbytes(r.spec) for r in set(sink.src))
+    butterflies, adds, moved = 0, 0, 2 * sum(nbytes(r.spec) for r in set(sink.src))
     for node in order:
         if node.op is ops.VIEW:
             viewed.setdefault(node.src[0], set()).update(node.spec.ring.moduli)
         elif node.op.kind in _WORKING:
-            n, work = node.spec.ring.n, node.work
-            seconds += _butterflies(work.limb_ntts, n) * NATIVE_SECONDS_PER_BUTTERFLY
-            seconds += work.multiply_adds * NATIVE_SECONDS_PER_MULTIPLY_ADD
+            butterflies += _butterflies(node.work.limb_ntts, node.spec.ring.n)
+            adds += node.work.multiply_adds
     for node in order:
         if node.op in (ops.CONVERT, ops.LIFT):
             moved += 2 * (nbytes(node.src[0].spec) + nbytes(node.spec))
@@ -167,16 +237,16 @@ def graph_seconds(sink: Node) -> float:
     for leaf in whole:
         read = viewed.get(leaf)
         moved += nbytes(leaf.spec) if read is None else _limb_bytes(leaf.spec) * len(read)
-    return seconds + moved / NATIVE_BYTES_PER_SECOND
+    return rates().seconds(butterflies, adds, moved, calls=1)
 
 
-def native_seconds(plan: Plan, calls: int = 1) -> float:
+def native_seconds(plan: Plan, calls: int = 1, by: Rates | None = None) -> float:
     """The time that the model gives one run of a plan as so many native calls through XLA.
 
     The steps of a limb stay in the cache of a core. The limbs of inputs that are read, such as
     keys, come from memory, once each. To memory go the results. So do the operands and results of
     base conversions, which one phase writes and the next reads. They count two times each, as a
-    line of memory is read before it is written.
+    line of memory is read before it is written. Rates are those of `rates()`, or `by`.
     """
     specs, costs = value_specs(plan.inputs, plan.units), unit_costs(plan)
     moved = _input_bytes(plan, specs) + 2 * sum(nbytes(specs[v]) for v in set(plan.outputs))
@@ -184,12 +254,9 @@ def native_seconds(plan: Plan, calls: int = 1) -> float:
         order = unit.kernel.nodes if isinstance(unit, KernelUnit) else ()
         if any(node.op in (ops.CONVERT, ops.LIFT) for node in order):
             moved += 2 * (cost.bytes_read + cost.bytes_written)
-    return (
-        calls * NATIVE_SECONDS_PER_CALL
-        + sum(_butterflies(cost.limb_ntts, n) for cost, n in costs) * NATIVE_SECONDS_PER_BUTTERFLY
-        + sum(cost.multiply_adds for cost, _ in costs) * NATIVE_SECONDS_PER_MULTIPLY_ADD
-        + moved / NATIVE_BYTES_PER_SECOND
-    )
+    butterflies = sum(_butterflies(cost.limb_ntts, n) for cost, n in costs)
+    adds = sum(cost.multiply_adds for cost, _ in costs)
+    return (by or rates()).seconds(butterflies, adds, moved, calls)
 
 
 def _butterflies(limb_ntts: int, n: int) -> int:

@@ -48,7 +48,7 @@ from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
 from ren.lowering.plan.plan import Plan, Schedule, Source, schedule, with_schedule
 from ren.lowering.program.graph import with_words
-from ren.lowering.program.steps import CopyUnit, Input, Segment, with_last_uses
+from ren.lowering.program.steps import CopyUnit, Input, Segment, nbytes, with_last_uses
 from ren.lowering.runtime.native_calls import native_calls
 from ren.lowering.runtime.runner import Runner, graph_runner, run_plan, unit_runner
 from ren.lowering.runtime.trace import active_trace
@@ -169,6 +169,7 @@ def native_runner(
     given: Sequence[Input],
     inputs: Sequence[Any],
     words: Mapping[int, RingSpec] | None = None,
+    name: str = "",
 ) -> Runner | None:
     """A program as native calls on arrays like `inputs`; else None, and the log says why, once.
 
@@ -179,6 +180,7 @@ def native_runner(
         given: its inputs in order.
         inputs: their arrays.
         words: the inputs that come as words of integers: see `with_words`.
+        name: as of `Runner`.
     """
     if any(map(is_host, inputs)):
         return None
@@ -198,7 +200,9 @@ def native_runner(
     if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
         return None
     steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
-    return Runner(given, steps, calls.outputs, program=source.sink)
+    outputs = sum(nbytes(root.spec) for root in set(source.sink.src))
+    needs = outputs + calls.held_bytes
+    return Runner(given, steps, calls.outputs, program=source.sink, needs=lambda: needs, name=name)
 
 
 def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
@@ -272,11 +276,6 @@ def forget() -> None:
     with _lock:
         _planned.clear()
         _latest[0] = None
-
-
-def planned_count() -> int:
-    """Number of programs that are planned."""
-    return len(_planned)
 
 
 def _claims(leaves: Sequence[Node]) -> tuple[Any, ...]:

@@ -8,8 +8,9 @@ step takes about a microsecond over its executable, an argument about one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import attrs
@@ -43,9 +44,19 @@ from ren.lowering.devices.devices import (
 )
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.plan.lifetimes import Value, values_of
+from ren.lowering.plan.memory import memory_plan, peak, temporaries
 from ren.lowering.plan.partition import GRAPH, UNITS, Step, partition
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.steps import CopyUnit, Input, Segment, ViewUnit, unit_segment
+from ren.lowering.program.steps import (
+    CopyUnit,
+    Input,
+    Segment,
+    ViewUnit,
+    nbytes,
+    unit_segment,
+    value_specs,
+)
+from ren.lowering.runtime import free_memory
 from ren.lowering.runtime.host_arrays import copy
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.runtime.xla_streams import streams_for
@@ -55,6 +66,7 @@ BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choic
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
 _EXHAUSTED = "RESOURCE_EXHAUSTED"  # begins what XLA says where memory ran out
+_log = logging.getLogger("ren")
 _GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
@@ -97,6 +109,7 @@ class Binding:
         values: how many values there are.
         outputs: the values of the plan's roots.
         streams: of each step, where some run beside each other; else empty.
+        needs: bytes of memory that are checked before each run; 0 where they are few.
     """
 
     held: tuple[tuple[int, Any], ...]
@@ -106,6 +119,7 @@ class Binding:
     values: int
     outputs: tuple[int, ...]
     streams: tuple[int, ...] = ()
+    needs: int = 0
 
     def fits(self, inputs: Sequence[Any], context: tuple[Any, ...]) -> bool:
         """True when the steps are right for these arrays in a context."""
@@ -127,6 +141,8 @@ class Binding:
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
         runtime.check_not_forked()
+        if self.needs:
+            free_memory.check_free(self.needs)
         values = [*inputs, *[None] * (self.values - len(inputs))]
         if self.streams:
             self._run_in_streams(values)
@@ -189,6 +205,8 @@ class Runner:
         select: the executable of a segment for some inputs.
         streams: for some inputs the stream of XLA of each step; empty where all run in one.
         program: where all steps are native calls their program, which an error of one prints.
+        name: the plan in the log, which names each backend that is chosen; empty logs none.
+        needs: the bytes of a run, planned, beside its inputs.
     """
 
     def __init__(
@@ -199,11 +217,15 @@ class Runner:
         select: Callable[[Segment, Sequence[Any]], Executable] = executable_of,
         streams: Callable[[Sequence[Any]], tuple[int, ...]] = lambda inputs: (),
         program: Node | None = None,
+        name: str = "",
+        needs: Callable[[], int] = lambda: 0,
     ) -> None:
         self.inputs, self.steps, self.outputs = inputs, steps, outputs
         self._select, self._streams, self._program = select, streams, program
+        self._needs = cache(needs)
         self._held = frozenset(i for i, source in enumerate(inputs) if source.is_held)
         self._known: tuple[Binding, ...] = ()
+        self._name, self._logged = name, set[str]()
 
     @property
     def is_native(self) -> bool:
@@ -294,6 +316,7 @@ class Runner:
         held = tuple((i, inputs[i]) for i in sorted(self._held))
         free = tuple((i, *_likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
         context = _context_in_use()
+        needs = self._checked_memory(inputs)
         streams = self._streams(inputs)
         values, steps = dict(enumerate(inputs)), []
         title = "compiling and running kernels"
@@ -304,15 +327,29 @@ class Runner:
                 _run(steps[-1], values)
                 progress.step()
         outputs, count = self.outputs, 1 + max(values, default=-1)
-        binding = Binding(held, free, context, tuple(steps), count, outputs, streams)
+        binding = Binding(held, free, context, tuple(steps), count, outputs, streams, needs)
         self._known = (binding, *self._known)[:MAX_BINDINGS]
         return tuple(values[i] for i in outputs)
+
+    def _checked_memory(self, inputs: Sequence[Any]) -> int:
+        """The bytes that a run needs, which are free now; 0 where they are few, or not the host's.
+
+        Raises:
+            OutOfMemoryError: they are not free.
+        """
+        needs = self._needs()
+        if needs <= free_memory.LEAST or not all(map(_is_on_cpu, inputs)):
+            return 0
+        free_memory.check_free(needs)
+        return needs
 
     def _step_by_step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         check_not_donated(*filter(is_host, inputs))  # XLA refuses the others itself
         # Under a JAX trace nothing runs yet: nothing may be overwritten, and nothing is timed.
         is_traced = is_tracing() or any(map(is_tracer, inputs))
         trace = None if is_traced else active_trace.get()
+        if not is_traced:
+            self._checked_memory(inputs)
         if is_traced and not mesh_in_use().empty:
             return with_divided_results(lambda *own: self._stepped(own, True, None), inputs)
         return self._stepped(inputs, is_traced, trace)
@@ -334,13 +371,35 @@ class Runner:
     def _prepared(self, step: Step, args: Sequence[Any]) -> Call:
         if isinstance(step, CopyUnit):
             return lambda arrays: (copy(arrays[0], step.device),)
-        return self._select(step, args).bind(args)
+        found = self._select(step, args)
+        if self._name and found.backend not in self._logged:
+            self._logged.add(found.backend)
+            _log.info("%s: runs on the backend %s", self._name, found.backend)
+        return found.bind(args)
 
     def _results(self, step: Step, args: Sequence[Any], is_traced: bool) -> Sequence[Any]:
         if isinstance(step, CopyUnit) or not is_traced:
             return self._prepared(step, args)(args)
         bare = attrs.evolve(step, donate=()) if step.donate else step
         return self._select(bare, args).traced(args)
+
+
+def _is_on_cpu(array: Any) -> bool:
+    """Whether an array is in the memory of this host, whole."""
+    if is_host(array):
+        return True
+    return array.is_fully_addressable and all(d.platform == "cpu" for d in array.devices())
+
+
+def _needs_of(plan: Plan) -> int:
+    """The bytes of a run of the units, planned; 0 where all that they make is small."""
+    specs = value_specs(plan.inputs, plan.units)
+    if (
+        sum(map(nbytes, specs[len(plan.inputs) :])) <= free_memory.LEAST // 4
+    ):  # with their temporaries
+        return 0
+    memory = memory_plan(plan)
+    return peak(plan, memory.values, memory.donations, temporaries(plan, memory))
 
 
 def _told(step: Step) -> Any:
@@ -362,21 +421,23 @@ def check_one_device(error: Exception) -> None:
         ) from error
 
 
-def unit_runner(plan: Plan) -> Runner:
-    """A plan unit by unit."""
+def unit_runner(plan: Plan, name: str = "") -> Runner:
+    """A plan unit by unit; `name` is as of `Runner`."""
     steps, streams = partition(plan, UNITS), partial(streams_for, plan)
-    return Runner(plan.inputs, steps, plan.outputs, streams=streams)
+    return Runner(plan.inputs, steps, plan.outputs, streams=streams, needs=partial(_needs_of, plan))
 
 
-def graph_runner(plan: Plan) -> Runner:
+def graph_runner(plan: Plan, name: str = "") -> Runner:
     """A plan as few executables: those between two copies, all on the same devices.
 
-    Nothing is compiled until the first call; equal graphs share what they compile.
+    Nothing is compiled until the first call; equal graphs share what they compile. `name` is as of
+    `Runner`.
 
     Raises:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
     """
-    return Runner(plan.inputs, partition(plan, GRAPH), plan.outputs)
+    steps = partition(plan, GRAPH)
+    return Runner(plan.inputs, steps, plan.outputs, needs=partial(_needs_of, plan))
 
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:

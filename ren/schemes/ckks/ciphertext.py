@@ -30,7 +30,6 @@ from ren.schemes.ckks.arithmetic.number_types import (
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import (
-    batch_axes,
     check_axis,
     check_is_in_slots,
     check_not_flattened,
@@ -40,8 +39,6 @@ from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
     complex_pairs,
     linear,
-    matmul,
-    mixing,
     moments,
     moves,
     operators,
@@ -53,15 +50,11 @@ from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     Implied,
-    is_columns,
-    known_length,
     with_fields,
     without_axis,
 )
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
-from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions import array_protocols as protocols
 from ren.schemes.ckks.functions.arguments import stated
 from ren.schemes.ckks.functions.calls import call, settings
@@ -273,56 +266,19 @@ class Ciphertext(CiphertextData, Stored):
         return call("logical_not", self)
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
-        """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
-        if isinstance(matrix, Plaintext):
-            is_flat = self.layout.shape or matrix.layout.shape
-            return tables.with_vector(matrix, self) if is_flat else self.dot(matrix)
-        if rank_of(matrix) > 1:
-            if tables.is_row_of_numbers(self):
-                return mixing.mix(matrix, self)
-            return linear.product(matrix, self)
-        if is_columns(self):
-            return self.dot(matrix, axis=len(self.shape) - 2)
-        if tables.is_row_of_numbers(self):
-            return self.dot(matrix)
-        if self.layout.shape is None:
-            if rank_of(matrix) == 1:
-                (count,) = np.shape(matrix)
-                text = f"A vector of {count} numbers"
-                linear.check_no_batch_axis(count, self, text, "batch @ w, for each vector")
-            return self.dot(matrix)
-        result = linear.product(as_numbers(matrix)[None], self)
-        return result.reshape(result.shape[-1])
+        """matrix @ ct as numpy.matmul, one level; `ckks.linear` encodes a matrix once."""
+        return tables.multiplied(matrix, self)
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
-        """ct @ matrix, one level: the transposed matrix times the vector.
+        """ct @ matrix, one level, as numpy.matmul: the transposed matrix times the vector.
 
         With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`. A matrix packed flat,
-        with a vector, takes the product and the sum along an axis.
+        with a vector, takes the product and the sum along an axis. Of the columns of a table it is
+        `ckks.mix`: no rotation, and no level for integers.
         """
-        if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
-            return matmul.matmul(self, matrix)
-        if isinstance(matrix, Ciphertext | Plaintext) and (
-            self.layout.shape or matrix.layout.shape
-        ):
-            return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
-        if isinstance(matrix, Ciphertext) and (is_columns(self) or is_columns(matrix)):
-            tables.refuse_matrices(self, matrix)
-            if not is_columns(self) and not batch_axes(self):
-                return matrix.dot(self, axis=len(matrix.shape) - 2)
-        if isinstance(matrix, Ciphertext) and batch_axes(matrix) and not _are_weights(self, matrix):
-            text, count = f"A ciphertext of shape {self.shape}", known_length(self)
-            write = "x.dot(y), for each vector, or for one column y of a matrix"
-            linear.check_no_batch_axis(count, matrix, text, write)
-        if isinstance(matrix, Ciphertext | Plaintext) or rank_of(matrix) == 1:
-            return self.dot(matrix)
-        if is_columns(self):
-            return tables.product(self, matrix)
-        if tables.is_row_of_numbers(self):
-            return self.dot(matrix)
-        return linear.product(matrix, self, is_transposed=True)
+        return tables.multiplied(self, matrix)
 
     # ---------------------------------------------------------------- what only the owner can see
 
@@ -391,7 +347,7 @@ class Ciphertext(CiphertextData, Stored):
         broadcast against the shape. The axes of a batch stay: its vectors are apart.
         """
         if order not in ("C", "A"):
-            refusals.no_order(order)
+            refusals.no_order(order, self.shape)
         return shaping.reshape(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
@@ -631,11 +587,6 @@ _layout = lru_cache(maxsize=1024)(_new_layout)  # of what symbols are not in: re
 def _are_polys(x: Ciphertext) -> bool:
     """False where JAX put something else in the place of leaves, or of polynomials."""
     return all([type(p) is Poly for p in x.polys])
-
-
-def _are_weights(x: Ciphertext, w: Ciphertext) -> bool:
-    """True where a table by its columns meets a number for each column, as in a linear model."""
-    return is_columns(x) and w.layout.length is None
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

@@ -37,7 +37,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     converted,
     implied,
 )
-from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
+from ren.schemes.ckks.arithmetic.operation_hooks import check_read, check_readable
 from ren.schemes.ckks.bootstrapping.keys import check_memory, made_keys
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
@@ -225,25 +225,34 @@ class Context(metaclass=Listed):
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
             TracedValueError: inside a function that is being captured or planned.
-            PrecisionError: integers whose estimated error is not below 1/2, or that the type does
-                not hold.
+            PrecisionError: numbers far beyond the tracked bound, as of limbs that were changed
+                outside of Ren's operations. Integers whose estimated error is not below 1/2, or
+                that the type does not hold.
             ParameterError, OperandError: another type, or a real type for complex numbers.
         """
         self._check_own(x, "decrypt()")
         wanted = x.dtype if dtype is None else as_type(x, dtype, "decrypt()")
-        check_readable(x, "decrypt()")
-        values = x.layout.unpacked(self.slots_of(x))
+        slots = self._read(x, "decrypt()")
+        values = x.layout.unpacked(slots)
         check_roundable(x, wanted)
         return converted(values, wanted)
 
     def decrypt_shared(
-        self, x: Ciphertext, plan: Estimate | float, *, queries: int, statistical_bits: int = 30
+        self,
+        x: Ciphertext,
+        plan: Estimate | float,
+        *,
+        queries: int,
+        statistical_bits: int = 30,
+        noise: float | None = None,
     ) -> NDArray:
         """The message of `x` for others to see, with noise that hides what the error tells.
 
         Posting a decryption is sharing it, and so is acting on it visibly; `decrypt` is for the
         owner's eyes. The noise costs precision. At scale 2^40, 30 bits and one query about 8 bits
-        are left of a fresh ciphertext; the logger "ren" reports the number. The budget belongs to
+        are left of a fresh ciphertext, 6 of 10 queries. At scale 2^60 it is 20 bits more. The
+        logger "ren" reports the number, and `ren.plan(f, ..., shared=queries)` finds a scale at
+        which the noise is useful. The budget belongs to
         the key, is one in a process and is saved with the secret. Two processes do not see each
         other. Share in one, and save the context afterwards; an older copy of it counts from where
         it was.
@@ -254,19 +263,32 @@ class Context(metaclass=Listed):
                 function f that others run, on ciphertexts of your own (nothing is computed).
             queries: how many ciphertexts are decrypted so under these keys, in all.
             statistical_bits: the advantage left to an attack is about 2^-statistical_bits.
+            noise: the standard deviation of the noise that you accept, in units of the numbers. By
+                default the noise is below the largest number that is decrypted. Then whether this
+                call raises tells of that number; state `noise` where others see that it raised.
 
         Returns:
             As `decrypt`, float64 or complex128; for the same ciphertext the same again, at no cost.
 
         Raises:
-            SharingError: more than `queries`, other terms than before, or no bit would be left.
+            SharingError: more than `queries`, other terms than before, or more noise than is
+                accepted. Nothing is spent then. It names a `scale_bits` that would do.
+            PrecisionError: numbers far beyond the tracked bound, as of `decrypt`.
+            ParameterError: `noise` is not a positive number.
             MissingKeyError: this context holds no secret key.
         """
         self._check_own(x, "decrypt_shared()")
-        check_readable(x, "decrypt_shared()")
-        terms = SharingTerms(statistical_bits, queries)
-        shared = hidden(x, self.slots_of(x), plan, terms, self._keys.require_secret())
+        terms = SharingTerms(statistical_bits, queries, noise=noise)
+        slots = self._read(x, "decrypt_shared()")
+        shared = hidden(x, slots, plan, terms, self._keys.require_secret())
         return x.layout.unpacked(shared)
+
+    def _read(self, x: Ciphertext, what: str) -> NDArray[np.complex128]:
+        """All slots of `x`, compared with its tracked bound before and after."""
+        check_readable(x, what)
+        slots = self.slots_of(x)
+        check_read(x, slots, what)
+        return slots
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]."""

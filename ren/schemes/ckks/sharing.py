@@ -16,18 +16,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError, shown
-from ren.schemes.ckks.arithmetic.argument_checks import positive
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.noise.bounds import SIGMAS
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
-from ren.schemes.ckks.noise.sigmas import secret_sigma
+from ren.schemes.ckks.noise.readable import is_known
+from ren.schemes.ckks.noise.sigmas import power_above, secret_sigma
+from ren.schemes.ckks.parameters.checks import SCALE_BITS, positive
 from ren.schemes.rlwe.frame import limbs_of
 from ren.schemes.rlwe.keys import Secret
 
@@ -42,7 +44,7 @@ def hidden(
 
     Raises:
         ParameterError: a plan whose error is below that of any ciphertext of these parameters.
-        SharingError: more than the budget, other terms than before, or no bit would be left.
+        SharingError: more than the budget, other terms than before, or more noise than is accepted.
     """
     norm = error_norm(plan, x.slots)
     least = secret_sigma(x.params, x.level)  # each rescale adds more than an encryption does
@@ -53,11 +55,20 @@ def hidden(
             "Run the function on ciphertexts of this context, and pass f(x).estimate.",
         )
     sigma = terms.sigma(norm)
-    if sigma >= 1:
+    # An error, since what is shared is spent. It depends on numbers where terms.noise is None: the
+    # caller sees them anyway.
+    largest = float(np.abs(x.layout.unpacked(slots)).max())
+    if sigma >= (terms.noise or largest):
+        bits = x.params.scale_bits + terms.lacking_bits(sigma, largest)
+        bar = f"{terms.noise:.3g}" if terms.noise else "any of them"
+        scale = f"About scale_bits={bits}" if bits in SCALE_BITS else "No scale_bits"
         raise SharingError(
-            f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",
-            f"Nothing would be left after the point: the error of the plan is {plan!s}.",
-            "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
+            f"decrypt_shared() would add noise of {sigma:.2g} to numbers up to "
+            f"{power_above(largest)}.",
+            f"That deviation is not below {bar}; nothing was shared or "
+            f"spent. {scale} would do: the noise falls as it rises, but for approximations.",
+            f"Let ren.plan(f, ..., shared={terms.queries}) choose the scale. Or take fewer queries "
+            f"or statistical_bits, or accept the noise by noise={2 * sigma:.1g}.",
         )
     ledger, digest = ledger_of(secret), digest_of(x)
     spent = ledger.admit(digest, math.prod(slots.shape[:-1]), sigma, terms)
@@ -67,6 +78,33 @@ def hidden(
         -math.log2(sigma), spent, terms.queries, counted,
     )  # fmt: skip
     return on_grid(slots + ledger.noise(digest, sigma, slots.shape), sigma)
+
+
+def raise_scale(
+    results: Iterable[CiphertextData], terms: SharingTerms, wishes: dict[str, Any]
+) -> bool:
+    """Raise the scale of `wishes` where noise of shared results is not useful; whether it was.
+
+    A larger scale may take a larger degree, which has more noise. So each scale is planned.
+
+    Raises:
+        ParameterError: no scale makes it useful, or the error of a result is unknown.
+    """
+    bits, most, lacking = wishes["scale_bits"], SCALE_BITS[-1], 0
+    for x in results:
+        more = most
+        if is_known(x.noise) and math.isfinite((told := x.estimate).error_bound):
+            more = terms.lacking_bits(terms.sigma(error_norm(told, x.slots)), told.message_bound)
+        lacking = max(lacking, more)
+    if lacking and bits == most:
+        raise ParameterError(
+            f"ren.plan() got shared={terms.queries}: no scale makes the noise useful.",
+            f"At scale_bits={bits} it is 2^{lacking} above that. It hides errors: those of "
+            "approximations stay as they are, and those of what loops carry are unknown.",
+            "Choose fewer queries, more precise functions, or a larger noise=.",
+        )
+    wishes["scale_bits"] = min(bits + lacking, most)
+    return lacking > 0
 
 
 def digest_of(x: CiphertextData) -> bytes:

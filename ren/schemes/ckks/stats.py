@@ -33,7 +33,6 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
     as_integer,
     check_ciphertext,
     check_real,
-    positive,
 )
 from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -58,6 +57,7 @@ from ren.schemes.ckks.functions.elementary import applied
 from ren.schemes.ckks.functions.polynomial import Interval
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import TOLERANCE
+from ren.schemes.ckks.parameters.checks import positive
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 
 __all__ = [
@@ -126,8 +126,8 @@ def std(
     """
     check_ciphertext(x, "std()")
     root = _on_variances(np.sqrt, interval, precision, degree, "std()")
-    levels = moments.levels_of_var(x, axis_of(x, axis, "std()"))
-    need_level(x, levels + root.depth, "std()", has_parts=True)
+    levels, clearing = moments.levels_of_var(x, axis_of(x, axis, "std()"))
+    need_level(x, levels + root.depth, "std()", has_parts=True, clearing=clearing)
     variances = within(moments.var(x, axis, ddof, keepdims), root.interval[1])
     return applied(variances, root, "std()")
 
@@ -157,7 +157,7 @@ def standardize(
     check_real(x, "standardize()")
     moments.check_apart(x, "standardize()")
     root = _on_variances(_inverse_root, interval, precision, degree, "standardize()")
-    need_level(x, 3 + has_to_be_cleared(x) + root.depth, "standardize()")
+    need_level(x, 3 + root.depth, "standardize()", clearing=has_to_be_cleared(x))
     return _standardized(x, root, "standardize()")
 
 
@@ -250,8 +250,8 @@ def corr(
     root = _on_variances(_inverse_root, interval, precision, degree, "corr()")
     for given in (x,) if y is None else (x, y):
         check_ciphertext(given, "corr()")
-        levels = (5 if y is None else 4) + has_to_be_cleared(given)
-        need_level(given, levels + root.depth, "corr()")
+        levels = (5 if y is None else 4) + root.depth
+        need_level(given, levels, "corr()", clearing=has_to_be_cleared(given))
     if y is not None:
         both = within(moments.cov(x, y, 0), root.interval[1])  # by Cauchy and Schwarz
         scale = _inverse_deviation(x, root, "corr()") * _inverse_deviation(y, root, "corr()")
@@ -408,8 +408,8 @@ def _counts_above(
 ) -> CiphertextT:
     """`share` times how many numbers are above each point, as a batch of numbers."""
     is_scaled = share != 1
-    levels = comparison.depth_of_greater(wish) + has_to_be_cleared(x) + is_scaled + after
-    need_level(x, levels, what, has_parts=True)
+    levels = comparison.depth_of_greater(wish) + is_scaled + after
+    need_level(x, levels, what, has_parts=True, clearing=has_to_be_cleared(x))
     rows, thresholds = stack([x] * len(points)), np.array(points)[:, None]
     steps = comparison.greater(
         rows, thresholds, wish.interval, wish.gap, wish.precision, wish.degree
@@ -463,7 +463,7 @@ def linear_regression(
             "It takes one step at least, and a y of one number for each row.",
             "Pass steps=3, say, and a vector as long as a column.",
         )
-    need_level(x, 2 * count + has_to_be_cleared(x), what)
+    need_level(x, 2 * count, what, clearing=has_to_be_cleared(x))
     need_level(y, 2 * count, what)
     x = cleared(x, what)
     scaled, columns = x * (length / x.shape[0]), unstack(x)

@@ -89,7 +89,7 @@ def assert_equal(got, expected):
 
 def libraries():
     """The libraries that graphs call in this process."""
-    return {key[1] for key in jax_executable.compiled_graphs() if isinstance(key, tuple)}
+    return {key[1] for key in jax_executable._graphs if isinstance(key, tuple)}
 
 
 RUNNERS = [

@@ -279,6 +279,50 @@ def test_what_takes_more_levels_than_a_bootstrap_gives_has_one_inside(shallow, n
         assert made.estimate.error_bound < 2.0**-7
 
 
+@pytest.fixture(scope="module")
+def few() -> ckks.Context:
+    """With few slots a bootstrap ends below the top: 5 levels of 6 remain after it."""
+    return ckks.context(depth=5, bootstrapping="auto", slots=16, n=1 << 10, security=None)
+
+
+ROUGH = {"interval": (-1, 1), "gap": 0.25, "precision": 5}  # of max, it takes 6 levels
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("length", [16, 10])
+@pytest.mark.parametrize("down", [0, 1, 6])
+def test_few_slots_have_one_inside_too(few, length, down):
+    """From the top no bootstrap is needed; leftovers are cleared by a level."""
+    a, b = np.linspace(-1, 1, 16), np.linspace(1, -1, 16)
+    top = few.params.depth
+    assert (top, few.params.bootstrapping.levels, few.params.bootstrapping.floor) == (7, 5, 1)
+    x, y = (few.encrypt(v, bound=1.0).drop_to(top - down)[:length] for v in (a, b))
+    made = ckks.math.max(x, y, **ROUGH)
+    error = np.abs(few.decrypt(made) - np.maximum(a, b)[:length]).max()
+    assert error <= made.estimate.error_bound < 0.2
+
+
+def test_a_level_that_leftovers_take_is_named():
+    ctx = ckks.context(depth=6, n=1 << 10, security=None)
+    full, zeros = ctx.encrypt(np.linspace(-1, 1, 512)), ctx.encrypt(np.linspace(-1, 1, 10))
+    left = ctx.encrypt(np.linspace(-1, 1, 20))[:10]
+    calls = {
+        "max": lambda x: ckks.math.max(x.within(1.0), x.within(1.0), **ROUGH),
+        "dot()": lambda x: x.drop_to(1).dot(x),
+        "var()": lambda x: ckks.stats.var(x.drop_to(2)),
+        "A polynomial": lambda x: ckks.poly(x.drop_to(2).within(0.5), [1.0, 2, 3, 4]),
+    }
+    for what, call in calls.items():
+        with pytest.raises(ckks.DepthError) as caught:
+            call(left)
+        assert str(caught.value).startswith(what)
+        assert "the slots beyond the length, which may hold leftovers" in caught.value.needed, what
+    for x in (full, zeros):
+        with pytest.raises(ckks.DepthError) as caught:
+            ckks.math.max(x.drop_to(5), x, **ROUGH)
+        assert "leftovers" not in str(caught.value)
+
+
 def test_a_server_has_the_mode_from_bytes(ctx, x, v):
     server = ckks.load_server(ctx.bootstrapping_keys().server().to_bytes())
     with server:

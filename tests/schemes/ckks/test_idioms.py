@@ -966,7 +966,6 @@ x <= object() | OperandError | a ciphertext and an object; an array of numbers
 x > f | OperandError | a ciphertext and a Poly; an array of numbers
 x > A | OperandError | ckks.linear(2 * matrix.T, ctx)
 x.dot(3) | ParameterError | x * number; x @ M
-x.dot(M) | ParameterError | x * number; x @ M
 x.dot(x.sum()) | ParameterError | x * number
 x.dot([1, 2]) | ParameterError | Pad the shorter one
 s.reshape(1) | ParameterError | ct + np.zeros(shape)

@@ -104,7 +104,8 @@ class NativeBackend:
             return NO_GAIN
         key = (made.form, found.name)
         function = graph_function(key, partial(emit_native, *key))
-        return NativeExecutable(function, made.tables, program=made)
+        backend = f"{self.name}, {library.vectors(found.name)}"
+        return NativeExecutable(function, made.tables, program=made, backend=backend)
 
 
 NATIVE = NativeBackend()

@@ -83,6 +83,11 @@ def functions() -> Functions | None:
     return _registered.get(_allowed().name)
 
 
+def vectors(name: str) -> str:
+    """The vectors of the library of a name, and their lanes; empty where it is not loaded."""
+    return _registered[name].vectors if name in _registered else ""
+
+
 def outcome() -> Outcome:
     """Outcome of loading the library; it is loaded now if it was not."""
     global _outcome

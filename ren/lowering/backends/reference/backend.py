@@ -19,6 +19,7 @@ class Interpreted:
     """A segment of which each unit is interpreted; it takes JAX arrays too, and gives NumPy's."""
 
     segment: Segment
+    backend: str = "reference"
 
     def bind(self, args: Sequence[Any]) -> Call:
         """The interpreter: nothing depends on shapes."""

@@ -28,6 +28,8 @@ from ren.lowering.program.steps import Donations
 
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
+# The backend in the log.
+BY_XLA = "XLA, which chooses its lanes"
 # Of these each plan has its own, and holds it as long as it lives.
 _OF_ONE_PLAN = frozenset({"code"})
 
@@ -82,11 +84,6 @@ def graph_function(key: Hashable, run: Callable[..., Any]) -> Executables:
 def compiled_count() -> int:
     """Number of distinct programs compiled, or read from disk, in this process."""
     return len({program for program, _ in _kernels})
-
-
-def compiled_graphs() -> tuple[Hashable, ...]:
-    """The keys of the graphs that are compiled, or read from disk, in this process."""
-    return tuple(_graphs)
 
 
 def epoch() -> object:
@@ -157,12 +154,14 @@ class JaxExecutable:
         order: the position of each output of the segment among the results; empty where they are in
             order.
         keeps_call: whether it stays a function of its own in a larger XLA program.
+        backend: the name of the backend, and the lanes of its vectors, for the log.
     """
 
     functions: Executables
     tables: tuple[Table, ...]
     order: tuple[int, ...] = ()
     keeps_call: bool = False
+    backend: str = attrs.field(default=BY_XLA, kw_only=True)
 
     def bind(self, args: Sequence[Any]) -> Call:
         """The executable for arrays like `args`; JAX's dispatch where these are on several devices,

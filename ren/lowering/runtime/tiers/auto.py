@@ -157,7 +157,7 @@ class AutoRunner:
         # Native calls leave nothing to compile and are chosen at once. There is no fallback to
         # units: an error of one is raised.
         start = self._clock()
-        self._graph = native_runner(self._plan.source, self._plan.inputs, inputs)
+        self._graph = native_runner(self._plan.source, self._plan.inputs, inputs, name=self._name)
         if self._graph is not None:
             self._is_new = False
             calls = len(self._graph.steps)
@@ -182,7 +182,7 @@ class AutoRunner:
     def _units(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the plan as units, which are planned when that comes first."""
         if self._made_units is None:
-            self._made_units = unit_runner(self._plan)
+            self._made_units = unit_runner(self._plan, self._name)
         return self._made_units(inputs)
 
     def _timed(self, tier: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -235,9 +235,10 @@ class AutoRunner:
             return False
         if self._clock() - self._decided_at < config.rearm_interval_ns:
             return False
-        if recent.volatility <= config.rearm_max_volatility:
+        is_slow = recent.mean_ns >= config.rearm_min_observed_ns
+        if is_slow and recent.volatility <= config.rearm_max_volatility:
             return True
-        self._recent = Samples()  # a quieter time may come
+        self._recent = Samples()  # a slower and quieter time may come
         return False
 
     def _compile(self) -> None:

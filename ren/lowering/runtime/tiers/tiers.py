@@ -133,9 +133,11 @@ class ChosenTier:
     def _units(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the plan as units, or by the reference."""
         if self._chosen == EAGER:
+            if self._calls == 1:
+                _log.info("%s: runs on the backend %s", self._name, runners.REFERENCE.name)
             return runners.interpret_plan(self._plan, inputs)
         if self._made_units is None:
-            self._made_units = runners.unit_runner(self._plan)
+            self._made_units = runners.unit_runner(self._plan, self._name)
         return self._made_units(inputs)
 
     def _run_graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -145,8 +147,8 @@ class ChosenTier:
             return self._graph(inputs)
         plan, start = self._plan, self._clock()
         if self._graph is None:
-            native = native_runner(plan.source, plan.inputs, inputs)
-            self._graph = native or runners.graph_runner(plan)
+            native = native_runner(plan.source, plan.inputs, inputs, name=self._name)
+            self._graph = native or runners.graph_runner(plan, self._name)
         results = jax.block_until_ready(self._graph(inputs))  # what fails there fails here
         self._compile_ns = self._clock() - start
         self._is_proven = True

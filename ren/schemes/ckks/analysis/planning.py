@@ -52,12 +52,15 @@ from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, know
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms
 from ren.schemes.ckks.noise.range_checks import collecting_bits
+from ren.schemes.ckks.noise.sigmas import secret_sigma
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters import checks
 from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
-from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS, check_bootstrapping
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.sharing import raise_scale
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -150,6 +153,9 @@ def plan(
     integer_bits: int | None = None,
     slots: int | None = None,
     bootstrapping: bool | Literal["auto"] = False,
+    shared: int | None = None,
+    statistical_bits: int = 30,
+    noise: float | None = None,
     **others: Any,
 ) -> Requirements:
     """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
@@ -165,7 +171,10 @@ def plan(
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
         bootstrapping: True for a function that calls `x.bootstrap()`; found are the fewest levels
             between bootstraps. "auto" bootstraps where levels run out, as `ckks.context` says.
-
+        shared: the `queries` of `ctx.decrypt_shared(result, ...)`. The scale is then the least one,
+            from `scale_bits` on, at which its noise is useful.
+        statistical_bits: as for `decrypt_shared`.
+        noise: the largest standard deviation that is useful; None for 2^-10 of tracked bounds.
         others: raise; `functools.partial` binds arguments of the function by name.
 
     Returns:
@@ -173,7 +182,7 @@ def plan(
         function under `ren.jit` keeps the plan, so that such a call of it replays.
 
     Raises:
-        ParameterError: no argument is a spec, or there are other keyword arguments.
+        ParameterError: no argument is a spec; other keyword arguments; no scale suits `shared`.
         InsecureParametersError: no parameters are secure at the depth that it takes.
 
     Example:
@@ -200,11 +209,15 @@ def plan(
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
     wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
-    check_bootstrapping(bootstrapping)
+    checks.check_bootstrapping(bootstrapping)
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
+    terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
     with collector_paused(), _counted() as counted:
-        trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+        while True:
+            trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+            if terms is None or not raise_scale(trial._results, terms, wishes):
+                break
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
             _prepare(function, args, trial)
@@ -264,7 +277,7 @@ def _least(
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
     before, repeats, most = None, 0, _REPEATS["bootstrapping" in wishes]
-    for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
+    for depth in checks.DEPTHS[1:] if "bootstrapping" in wishes else checks.DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         done: list[str] = []
         try:
@@ -374,6 +387,7 @@ class TrialContext(Context):
         super().__init__(params, Keychain(identity, relinearization=key_of(whole, poly)))
         self._poly, self._levels = poly, levels
         self._noted: dict[int, set[int]] = {}
+        self._results: list[Ciphertext] = []
 
     def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
         """A placeholder for the key of X -> X^galois; `ring` is noted."""
@@ -384,6 +398,12 @@ class TrialContext(Context):
             held = {**held, galois: key_of(gadget, self._poly)}
             self._keys = dataclasses.replace(self._keys, galois=held)
         return held[galois]
+
+    def returned(self, made: Any) -> Any:
+        """The result of the function as it is; its ciphertexts are kept."""
+        leaves = jax.tree.leaves(made, is_leaf=lambda v: isinstance(v, Ciphertext))
+        self._results = [v for v in leaves if isinstance(v, Ciphertext)]
+        return made
 
     def levels(self) -> dict[int, int]:
         """The highest level at which each key was asked for, by galois element."""
@@ -425,13 +445,13 @@ def _recorded(
     arguments = take_apart(given)
     others = [stood_for_shape(other) for other in arguments.others]
     name = getattr(function, "__qualname__", repr(function))
-    call = lambda given: function(*given)  # noqa: E731
+    call = lambda given: trial.returned(function(*given))  # noqa: E731
     with trial, collecting_bits() as bits:
         try:
             program = record(call, name, arguments, others)
         except LoopNeeded:
             program = record_loops(call, name, arguments, others)
-    needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
+    needed = min(math.ceil(max(bits, default=0) + 0.01), checks.INTEGER_BITS[-1])
     return program, trial, needed
 
 
@@ -472,7 +492,8 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
     layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
     layout = spec.packing.labelled(layout, spec.shape)
     told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound
-    noise = noises.reaching(noises.ZERO, told)
+    scale, sigma = float(params.scale(level)), secret_sigma(params, level)
+    noise = noises.fresh(np.zeros(1), params, scale, sigma, next(noises.serials), told)
     noise, span = noises.broadcast(noise, batch), Span(0.0, 1.0) if spec.is_truth else None
     return Ciphertext(polys, level, layout, key_id, params, noise, span=span)
 

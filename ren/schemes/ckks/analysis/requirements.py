@@ -13,6 +13,7 @@ from ren.core import html
 from ren.core.attributes import closed
 from ren.core.node import collector_paused
 from ren.core.text_table import columns, duration, size
+from ren.lowering.plan.cost import rates
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 
@@ -23,6 +24,7 @@ class Costs:
     peak_bytes: int
     limb_ntts: int
     seconds: float
+    machine: str = attrs.field(factory=lambda: rates().machine)
 
 
 class Measured:
@@ -67,8 +69,8 @@ class Requirements:
             loops of JAX the intermediates are those of the largest program in them.
         limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
             known counts one step.
-        seconds: an estimate for two CPU cores as one native call, to compare programs by; not a
-            promise.
+        seconds: an estimate as one native call, to compare programs by; not a promise. It is for
+            this machine once `python -m ren` has calibrated it, else for two cores with AVX-512.
         bootstraps: how many there are in one run. Their keys and work are in the other numbers.
     """
 
@@ -164,5 +166,5 @@ class Requirements:
             *self._bootstrap_rows(),
             ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
             ("limb-NTTs", f"{self.limb_ntts:,}"),
-            ("estimated", duration(self.seconds)),
+            ("estimated", f"{duration(self.seconds)} {self._costs().machine}"),
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import operator
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.poly.checks import check_concrete
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
+from ren.schemes.ckks.parameters.checks import positive
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -73,16 +73,6 @@ def as_exponent(value: Any) -> Any:
     if isinstance(value, Symbolic):
         return value.__index__()
     return int(value) if isinstance(value, numbers.Integral) else value
-
-
-def positive(value: Any) -> float | None:
-    """A finite number above zero as a float; None for anything else, a truth value included."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    try:
-        size = float(value) if is_number else 0.0
-    except OverflowError:
-        return None
-    return size if 0 < size < math.inf else None
 
 
 def as_bound(bound: Any) -> float:

@@ -44,6 +44,7 @@ from ren.schemes.ckks.arithmetic.lazy_product import (
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     circuit,
     is_of_program,
+    note_cleared,
     operation,
     told_if_zero,
     with_levels,
@@ -418,12 +419,13 @@ def bounded(x: CiphertextT, needed: int, what: str) -> CiphertextT:
     """
     if x.layout.tail.is_bounded or fills_slots(x):
         return x
-    need_level(x, needed + 1, f"{what}, and a mask before it for leftovers beyond the length,")
+    need_level(x, needed, what, clearing=1)
     return masked(x)
 
 
 def masked(x: CiphertextT) -> CiphertextT:
     """The same numbers of the same type, and zeros beyond the length: one level."""
+    note_cleared(x)
     ones = np.ones(known_length(x) or 0)
     result = multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))
     return with_fields(result, span=x.span, stated_dtype=x.stated_dtype)

@@ -21,6 +21,7 @@ from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     by_hand,
+    has_cleared,
     in_circuit,
     lacking,
     operation,
@@ -39,8 +40,12 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import spread_of_leftovers
 from ren.schemes.ckks.parameters.parameters import Parameters
+
+_CLEARS = "A level of them clears the slots beyond the length, which may hold leftovers. "
+_CLEARED = "A level before has cleared the slots beyond the length, which may hold leftovers. "
 
 
 def evolve(
@@ -160,53 +165,73 @@ def relabelled(
 # ------------------------------------------------------------------- levels
 
 
-def need_level(x: Any, needed: int, what: str, has_parts: bool = False) -> None:
-    """Raises DepthError when `x` is below level `needed`, which `what` takes.
+def need_level(x: Any, needed: int, what: str, has_parts: bool = False, clearing: int = 0) -> None:
+    """Raises DepthError when `x` is below the level that `what` takes.
 
     Where ciphertexts are bootstrapped automatically, the levels below the floor do not count. What
     `has_parts` that need levels each may then take more than one bootstrap gives.
+
+    Args:
+        x: a ciphertext, or a plaintext.
+        needed: levels that `what` takes.
+        what: the operation, for the error.
+        has_parts: whether bootstraps may stand between its parts.
+        clearing: levels that clearing leftovers takes besides.
     """
+    without, needed = needed, needed + clearing
     floor = automatic_floor(x.params) if needed else 0
     if x.level < needed + floor:
-        if floor and has_parts and needed + floor > x.params.depth:
+        fits = fits_after_bootstrap(x.params, without)
+        if floor and has_parts and not fits:
             return
+        why = _CLEARS if clearing else _CLEARED * has_cleared()
         levels = f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
         least = x.params.depth + needed - x.level  # with which this operation ends at level 0
         if floor:
             raise lacking(
                 DepthError(
                     f"{levels}{x.level} of {x.params.depth}; bootstraps begin at level {floor}.",
-                    "It would end below that level, and its operands cannot be bootstrapped.",
+                    f"{why}It would end below that level, and its operands cannot be bootstrapped.",
                     "Make the context with more depth between bootstraps"
                     + (
                         ", or bootstrap before: x.bootstrap()."
-                        if needed + floor <= x.params.depth
+                        if fits
                         else f", depth={needed} or more: this takes more levels than one bootstrap "
                         "gives. Operations in a row are bootstrapped in between."
                     ),
                 ),
-                needed,
+                without,
                 floor,
+                bool(why),
             )
         if needed <= x.params.depth and getattr(x, "seed", None) is not None:
             raise DepthError(
                 f"{levels}{x.level} of {x.params.depth}.",
-                "It was encrypted at that level.",
+                f"{why}It was encrypted at that level.",
                 f"Encrypt it at a level of {needed} or more: leave level= out for the highest.",
             )
-        if x.params.above is not None and needed <= x.params.depth:
+        if x.params.above is not None and fits:
             raise DepthError(
                 f"{levels}{x.level} of {x.params.depth}.",
-                "Each product, other than by an integer, divides one level away.",
+                f"{why}Each product, other than by an integer, divides one level away.",
                 f"Bootstrap before, at level {x.params.above.floor} or more: x = x.bootstrap(). "
                 'ckks.context(bootstrapping="auto") does it where levels run out.',
             )
         raise DepthError(
             f"{levels}{x.level} of {x.params.depth}.",
-            "Each product, other than by an integer, divides one level away.",
+            f"{why}Each product, other than by an integer, divides one level away.",
             f"Make the context with more depth, ckks.context(depth={least}) or more, or use fewer "
             "multiplications in a row. ckks.plan(f, ...).depth has that of a whole function f.",
         )
+
+
+def fits_after_bootstrap(params: Parameters, needed: int) -> bool:
+    """Whether an operation of so many levels fits between two bootstraps, or without any below one.
+
+    With few slots, or two runs, a bootstrap ends below the top.
+    """
+    highest = params.depth if params.above is None else chain_of(params).result
+    return needed + automatic_floor(params) <= highest
 
 
 def automatic_floor(params: Parameters) -> int:
@@ -224,8 +249,7 @@ def with_room(x: CiphertextT, needed: int, what: str, spare: int = 0) -> Ciphert
 
     It lacks `spare` levels more, where one bootstrap gives so many.
     """
-    can_spare = needed + spare + automatic_floor(x.params) <= x.params.depth
-    need_level(x, needed + spare * can_spare, what)
+    need_level(x, needed + spare * fits_after_bootstrap(x.params, needed + spare), what)
     return x
 
 

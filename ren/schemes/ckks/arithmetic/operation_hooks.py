@@ -11,8 +11,9 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ren.core.errors import DepthError, TransparentWarning
+from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
@@ -31,6 +32,7 @@ from ren.schemes.ckks.noise.range_checks import (
     report_count,
     warn,
 )
+from ren.schemes.ckks.noise.sigmas import power_above
 from ren.schemes.rlwe.active_context import called
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +43,8 @@ watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
 watcher = ContextVar("ren_ckks_watcher", default=None)
 # Set inside `ckks.manual()`.
 by_hand: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
-_in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+# Inside a circuit the list of what it has cleared of leftovers, else None.
+_in_circuit: ContextVar[list[CiphertextData] | None] = ContextVar("ren_ckks_circuit", default=None)
 _of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
 
@@ -51,10 +54,12 @@ class Lacking(NamedTuple):
     Attributes:
         needed: levels that it takes.
         floor: the level that none of them may pass.
+        has_cleared: whether leftovers of operands take one more.
     """
 
     needed: int
     floor: int
+    has_cleared: bool = False
 
 
 # Declared piece of state, set by `ckks.bootstrapping` when it is imported. From arguments of an
@@ -68,9 +73,9 @@ ordered: list[Callable[[CiphertextData], CiphertextData]] = []
 fresh: list[Callable[[Any], Any]] = []
 
 
-def lacking(error: DepthError, needed: int, floor: int) -> DepthError:
+def lacking(error: DepthError, needed: int, floor: int, has_cleared: bool) -> DepthError:
     """`error`, upon which operands are bootstrapped."""
-    error.lacking = Lacking(needed, floor)  # type: ignore[attr-defined]
+    error.lacking = Lacking(needed, floor, has_cleared)  # type: ignore[attr-defined]
     return error
 
 
@@ -114,7 +119,7 @@ def operation(
         def run(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             operands = (*args[is_method:], *kwargs.values())
-            if is_checked and result is not operands[0] and not _in_circuit.get():
+            if is_checked and result is not operands[0] and not in_circuit():
                 result = _with_checked_bound(name, operands, result)
                 if is_zero_program(result.polys[-1]):
                     result = _with_checked_zero(name, operands, result)
@@ -145,9 +150,9 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            if _in_circuit.get():
+            if in_circuit():
                 return function(*args, **kwargs)
-            before, token = report_count(), _in_circuit.set(True)
+            before, token = report_count(), _in_circuit.set([])
             try:
                 with called(name):
                     result = function(*map(_in_order, args), **kwargs)
@@ -174,7 +179,18 @@ def _in_order(value: Any) -> Any:
 
 def in_circuit() -> bool:
     """True inside a function that is marked as a circuit."""
-    return _in_circuit.get()
+    return _in_circuit.get() is not None
+
+
+def has_cleared() -> bool:
+    """Whether the circuit that runs has cleared leftovers, by a level of an operand."""
+    return bool(_in_circuit.get())
+
+
+def note_cleared(x: CiphertextData) -> None:
+    """Keeps for `has_cleared` that leftovers of `x` are cleared."""
+    if (cleared := _in_circuit.get()) is not None:
+        cleared.append(x)
 
 
 @contextmanager
@@ -189,7 +205,7 @@ def numbers_of_user() -> Iterator[None]:
 
 def is_of_program() -> bool:
     """True where a number in the clear is a constant of a circuit: its modulus is public."""
-    return _in_circuit.get() and not _of_user.get()
+    return in_circuit() and not _of_user.get()
 
 
 # ------------------------------------------------------------------- bounds
@@ -265,6 +281,38 @@ def check_readable(x: CiphertextData, what: str) -> None:
         )
 
 
+# The tracked bound is proven, and its error is below 6.5 deviations. So a number beyond it shows
+# changed limbs, or a false promise of the user. The factor is for promises: such numbers are right.
+_BEYOND = 2.0**10
+
+
+def check_read(x: CiphertextData, slots: NDArray[np.complex128], what: str) -> None:
+    """Compare all slots of `x`, and the numbers among them, with the tracked bound.
+
+    Changed limbs decrypt to coefficients that are uniform below the modulus. Their slots have the
+    deviation 2 sqrt(slots / 6) times the range of the level. At level 0 that may be less than
+    `_BEYOND` times the bound. Leftovers may pass a bound that `within` stated, never the range.
+
+    Raises:
+        PrecisionError: numbers far beyond the bound, or slots that look uniform.
+    """
+    told = x.estimate
+    most = told.message_bound + told.error_bound
+    if not math.isfinite(most):  # which `check_readable` reported
+        return
+    largest, anywhere = (float(np.abs(z).max(initial=0)) for z in (x.layout.unpacked(slots), slots))
+    # NaN is what coefficients beyond floats decode to.
+    if largest <= _BEYOND * most and anywhere <= max(2, math.sqrt(x.slots / 6)) * limit_of(x):
+        return
+    raise PrecisionError(
+        f"{what} read numbers up to {power_above(anywhere)}; by the tracked bound they "
+        f"are at most {most:.4g}.",
+        "The limbs were changed outside of Ren's operations, as by arithmetic on leaves in "
+        "jax.tree.map, or are damaged, or under another key. Or a bound that you stated is false.",
+        "Compute with ciphertexts, x - 0.1 * g, and state bounds that hold: x.within(bound).",
+    )
+
+
 # ------------------------------------------------------------------- transparent results
 
 
@@ -276,9 +324,9 @@ def is_transparent(x: CiphertextData) -> bool:
 def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT) -> CiphertextT:
     """`result`; one that is transparent, where no operand was, warns: at each replay of a jit."""
     given = (o for o in operands if isinstance(o, CiphertextData))
-    if not is_transparent(result) or is_planning() or any(map(is_transparent, given)):
+    if not is_transparent(result) or any(map(is_transparent, given)):
         return result
-    noise = derived(functools.partial(_told_transparent, name), result.noise)
+    noise = told_transparent(name, result.noise)
     return result if noise is result.noise else with_fields(result, noise=noise)
 
 
@@ -307,6 +355,12 @@ def _told_if_zero(
     # No coefficient is above scale * max |factor|.
     is_zero = not factor if isinstance(factor, int) else np.max(np.abs(factor)) <= 0.5 / scale
     return _told_transparent(name, noise) if is_zero else noise
+
+
+def told_transparent(name: str, noise: Any) -> Any:
+    """Noise of a result that is transparent, or is in part: it warns, at each replay of a jit."""
+    told = functools.partial(_told_transparent, name)
+    return noise if is_planning() else derived(told, noise)
 
 
 def _told_transparent(name: str, noise: Any) -> Any:

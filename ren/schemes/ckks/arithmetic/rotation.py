@@ -190,7 +190,7 @@ def cleared(x: CiphertextT, what: str) -> CiphertextT:
         )
     if not x.layout.tail.has_leftovers:
         return with_value(x, 0)
-    need_level(x, 1, f"{what}, which clears leftovers beyond the length by a product with a mask,")
+    need_level(x, 0, what, clearing=1)
     return masked(x)
 
 

@@ -13,6 +13,7 @@ from ren.core.errors import OperandError, ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns, known_length
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.table_advice import affordable
 
 Shape = tuple[int, ...]
 
@@ -138,7 +139,8 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
             remedy = "Encrypt it with that axis as the last one, or each part by itself."
         if rank == 2 and not batch:
             product = _REMEDIES[what][1 + place].format(k=x.shape[place])
-            remedy = f"Write {product}{', a product with a matrix' * ('@' in product)}."
+            product += ", a product with a matrix" * ("@" in product)
+            remedy = f"Write {affordable(product, x.shape)}."
     raise ParameterError(
         f"{what} got axis={axis!r:.40} and a ciphertext of shape {x.shape}.", needed, remedy
     )

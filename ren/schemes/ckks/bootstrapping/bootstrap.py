@@ -37,6 +37,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import (
     operation,
     refresh,
 )
+from ren.schemes.ckks.arithmetic.rotation import has_to_be_cleared
 from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
@@ -157,7 +158,8 @@ def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
             _collect(v, lacked, low)
     elif isinstance(value, CiphertextData) and not (is_manual() or is_loose(value)):
         least = lacked.floor + lacked.needed
-        if value.level < least <= value.params.depth:
+        own = least + (lacked.has_cleared and has_to_be_cleared(value))
+        if value.level < own and least <= chain_of(value.params).result:
             low.append(value)
 
 

@@ -25,11 +25,10 @@ from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
-from ren.schemes.ckks.arithmetic.shapes import batch_axes, reshape_text
+from ren.schemes.ckks.arithmetic.shapes import reshape_text
 from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.circuits.matrix_checks import checked
 from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
     CiphertextT,
     is_columns,
     known_length,
@@ -411,10 +410,6 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             )
         label = (*left[:-1], right[1])
         m = m.on_rows(math.prod(shape[:-1])) if is_transposed else m.on_columns(shape[1])
-    elif not is_transposed:
-        text = f"A matrix of shape {entries.shape}"
-        write = "batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector"
-        check_no_batch_axis(entries.shape[1], ct, text, write)
     tail = ct.layout.tail
     can_replicate, period = not tail.has_leftovers, 0 if is_columns(ct) else tail.period
     result = encoded(m, ct.params, ct.level, None, label, can_replicate, period) @ ct
@@ -446,17 +441,6 @@ def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
     result = encoded(matrix, ct.params, ct.level, None, label) @ ct
     span = ct.span if is_cyclic else hull(ct.span, Span(0.0, 0.0))
     return with_type(with_span(result, span), ct.stated_dtype)
-
-
-def check_no_batch_axis(columns: int | None, ct: CiphertextData, left: str, write: str) -> None:
-    """Raise where NumPy's product with a batch on the right is one along the batch axis."""
-    if is_columns(ct) or batch_axes(ct)[-1:] != (columns,):
-        return
-    raise ParameterError(
-        f"{left} met a batch of shape {ct.shape} on its right.",
-        "NumPy would sum over the batch axis here; Ren multiplies each vector of a batch.",
-        f"Write {write}; ckks.mix(matrix, batch) sums over a batch.",
-    )
 
 
 def _checked(matrix: Any) -> NDArray:

@@ -19,7 +19,7 @@ from ren.schemes.ckks.arithmetic.evolve import evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.operation_hooks import operation, told_transparent
 from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
@@ -41,8 +41,8 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
     """matrix @ x over a batch axis: y[j] = sum_b matrix[j, b] x[b], of whole ciphertexts.
 
     It is `numpy.tensordot(matrix, x, 1)` along the first axis. All products are one operation, and
-    there are no rotations. `matrix @ x` multiplies each vector of the batch instead. The batch axis
-    of a table by its columns is the last one.
+    there are no rotations. `matrix @ batch` is the same for the last batch axis. That of a table by
+    its columns is the last axis.
 
     Args:
         matrix: real numbers, [results, entries of the axis], not encrypted.
@@ -90,8 +90,7 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
             "It takes a column for each ciphertext.",
             "Transpose the matrix, or pass the other axis.",
         )
-    x = normal(x)
-    return with_type(_mixed(x, _Rows(w, place)), of_result(x, w))
+    return with_type(mixed(normal(x), Rows(w, place)), of_result(x, w))
 
 
 def _matrix(matrix: Any) -> NDArray:
@@ -115,12 +114,12 @@ def _matrix(matrix: Any) -> NDArray:
             "Entries are multiplied into ciphertexts as integers.",
             "Replace them, for example by numpy.nan_to_num(np.array(matrix, float)).",
         )
-    return w.astype(np.int64) if w.dtype.kind == "b" else w
+    return w
 
 
 @attrs.frozen(eq=False)
-class _Rows:
-    """A matrix that mixes the ciphertexts along a batch axis: it does not lie in slots."""
+class Rows:
+    """A real matrix that mixes the ciphertexts along a batch axis: it does not lie in slots."""
 
     numbers: NDArray
     axis: int
@@ -132,8 +131,13 @@ class _Rows:
 
 
 @operation("a mix", lambda x, rows: rows.times(x))
-def _mixed(x: CiphertextT, rows: _Rows) -> CiphertextT:
+def mixed(x: CiphertextT, rows: Rows) -> CiphertextT:
+    """The products of a matrix with a batch axis of `x`, in normal form; see `mix`.
+
+    The matrix holds finite real numbers. Rows of zeros make transparent results, which warn.
+    """
     batch, layout, w, axis = batch_of(x), x.layout, rows.numbers, rows.axis
+    w = w.astype(np.int64) if w.dtype.kind == "b" else w
     tail = layout.tail.times(LEFTOVERS)
     layout = layout.with_tail(tail.plus(tail))
     is_exact = w.dtype.kind in "iu"
@@ -147,6 +151,8 @@ def _mixed(x: CiphertextT, rows: _Rows) -> CiphertextT:
     integers = np.array([int(v) for v in weights.ravel()], object).reshape(w.shape)
     polys = tuple(repeated(p.ntt(), batch).mix(integers, axis) for p in x.polys)
     noise = _noise(w, 0.0 if is_exact else 0.5 / as_float(scale), x.noise, axis, batch)
+    if any(is_zero := [not any(row) for row in integers]) and not all(is_zero):
+        noise = told_transparent("a mix", noise)  # where all are, the operation tells
     if is_exact:
         return evolve(x, polys, noise, layout=layout)
     return AUTOMATIC.multiplied(x, LazySum(polys, noise=noise), scale, layout)

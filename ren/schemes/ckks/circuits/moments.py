@@ -86,7 +86,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
     else:
         count = math.prod(ct.shape) if place is None else ct.shape[place]
     factor = _root_share(count, ddof)
-    need_level(ct, levels_of_var(ct, place), "var()")
+    levels, clearing = levels_of_var(ct, place)
+    need_level(ct, levels, "var()", clearing=clearing)
     if place is None or (core == 1 and place == batch - is_columns(ct)):
         if _is_wide(ct) and not is_whole:
             sums = _twice_square_sums(centred(ct, factor * _HALF))
@@ -97,14 +98,17 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
     return tables.shared_total(c * c, place, keepdims, factor**2)
 
 
-def levels_of_var(ct: CiphertextData, place: int | None) -> int:
-    """The levels that `var` along an axis takes; None for all numbers of a vector or a table."""
+def levels_of_var(ct: CiphertextData, place: int | None) -> tuple[int, int]:
+    """The levels that `var` along an axis takes, and those that clear leftovers besides.
+
+    The axis is None for all numbers of a vector or a table.
+    """
     batch, core = map(len, shapes_of(ct))
     if place is None or (core == 1 and place == batch - is_columns(ct)):
-        return 2 + has_to_be_cleared(ct)
+        return 2, int(has_to_be_cleared(ct))
     if core > 1 and place >= batch:  # both sums along the first axis clear leftovers
-        return 4 + 2 * (has_to_be_cleared(ct) and place == batch)
-    return 3
+        return 4, 2 * (has_to_be_cleared(ct) and place == batch)
+    return 3, 0
 
 
 def _root_share(count: int, ddof: int) -> float:
@@ -243,11 +247,11 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
     if y is not None:
         _check_pair(x, y)
         root = _root_share(known_length(x) or 1, ddof)
-        need_level(x, 2 + has_to_be_cleared(x), "cov()")
-        need_level(y, 2 + has_to_be_cleared(y), "cov()")
+        need_level(x, 2, "cov()", clearing=has_to_be_cleared(x))
+        need_level(y, 2, "cov()", clearing=has_to_be_cleared(y))
         return reductions.total(centred(x, root) * centred(y, root))
     check_columns(x, "cov()")
-    need_level(x, 3 + has_to_be_cleared(x), "cov() of a table")
+    need_level(x, 3, "cov() of a table", clearing=has_to_be_cleared(x))
     z = centred(paired(cleared(x, "cov()")))
     return gram(z, x.shape[1], _root_share(x.shape[0], ddof) ** 2)
 

@@ -53,7 +53,8 @@ def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
         return ct
     x = with_value(ct, 0) if ct.layout.tail.has_value else ct
     plan = planner.plan(m, contents_of(x.layout, known_length(x) or 1, x.slots))
-    need_level(x, plan.levels, what)
+    masks = sum(isinstance(operator, Mask) for operator in plan.operators)
+    need_level(x, plan.levels - masks, what, clearing=masks)
     is_complex, largest = ct.layout.is_complex, noises.of_largest(x.noise, 1)
     for operator, terms in zip(plan.operators, plan.terms, strict=True):
         x = within_that_of(_RULES[type(operator)](x, operator), largest, terms)

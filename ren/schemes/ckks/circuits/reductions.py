@@ -27,8 +27,7 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
-from ren.schemes.ckks.arithmetic.shapes import batch_axes
+from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotate
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -94,12 +93,6 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
             "ckks.manual().",
         )
     length, other = known_length(ct), _length_of(w)
-    if isinstance(w, CiphertextData) and len(batch_axes(w)) > len(batch_axes(ct)):
-        raise ParameterError(
-            f"dot() got a vector of shape {ct.shape}, and a batch of shape {w.shape} on its right.",
-            "NumPy would sum over the batch axis here; Ren multiplies each vector of a batch.",
-            "Write batch.dot(vector) for each vector; ckks.mix(matrix, batch) sums over a batch.",
-        )
     if length is None or length != other:
         texts = ("a scalar or a matrix" if n is None else f"{n} numbers" for n in (length, other))
         raise ParameterError(
@@ -111,8 +104,8 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
         )
     is_encrypted = isinstance(w, type(ct))
     shows = is_encrypted and not ct.layout.tail.times(w.layout.tail).is_zero
-    is_masked = shows and ct.layout.tail.has_leftovers and not fills_slots(ct)
-    need_level(ct, 1 + is_masked, "dot()")
+    is_masked = shows and has_to_be_cleared(ct)
+    need_level(ct, 1, "dot()", clearing=is_masked)
     if is_encrypted:
         need_level(w, 1, "dot()")
     ct = cleared(ct, "dot()") if shows else ct
@@ -189,8 +182,7 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
     if length is None:
         return ct
     blocks, slots, period = ct.layout.blocks, ct.slots, 1 << (length - 1).bit_length()
-    is_masked = ct.layout.tail.has_leftovers and not fills_slots(ct)
-    need_level(ct, len(_doublings(1, period)) + is_masked, what)
+    need_level(ct, len(_doublings(1, period)), what, clearing=has_to_be_cleared(ct))
     is_truth = ct.span is not None and ct.span.is_truth
     limit = max(ct.span.largest, 1.0) if ct.span is not None else 1.0
     ct, room = cleared(ct, what), blocks * slots if blocks > 1 else period

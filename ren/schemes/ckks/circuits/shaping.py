@@ -50,6 +50,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.noise.spans import Span, hull
@@ -145,6 +146,7 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
         return _last_axis(ct)
     if is_last:
         others = f" ct @ np.eye(ct.shape[-1])[:, {text}] takes others." * is_strided
+        others *= affordable(others, ct.shape) == others
         return f"Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector.{others}"
     if isinstance(index, int | np.integer) and type(index) is not bool and len(ct.shape) == 1:
         return f"Write {f'ct[{index}:{index + 1}]' if index != -1 else 'ct[-1:]'} for one number."
@@ -153,6 +155,7 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
             "Write ct[i:j] along its one axis; i and j are integers. ct[i : i + 1] has one number."
         )
     others = "" if isinstance(index, int) else f" np.eye(len(ct))[{text}] @ ct takes others."
+    others *= affordable(others, ct.shape) == others
     return f"Write ct[i:j], or ct[i : i + 1] for one number.{others * (len(ct.shape) < 3)}"
 
 
@@ -169,10 +172,8 @@ def _last_axis(ct: CiphertextData) -> str:
     """The code for columns of a table packed flat, or of an array of more axes."""
     if len(ct.shape) > 2:
         return f"Encrypt it with pack='rows' for ct[..., i:j]; {reshape_text(ct)} is a vector."
-    return (
-        "Write ct @ np.eye(c)[:, i:j], or ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]; "
-        f"{reshape_text(ct)} is a vector."
-    )
+    code = "ct @ np.eye(c)[:, i:j], or ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]"
+    return f"Write {affordable(code, ct.shape)}; {reshape_text(ct)} is a vector."
 
 
 def _text(index: slice) -> str:

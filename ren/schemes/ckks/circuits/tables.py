@@ -17,20 +17,23 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
+    fills_slots,
     need_level,
     relabelled,
     within_that_of,
 )
-from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, of_result, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, numbers_of_user
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
-from ren.schemes.ckks.circuits import linear, mixing, reductions, shaping
+from ren.schemes.ckks.circuits import linear, matmul, mixing, reductions, shaping
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
@@ -44,6 +47,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.slots.planner import sums
 
@@ -166,7 +170,8 @@ def _columns_summed(
     Rows that lie across two blocks are put together first, which takes a level.
     """
     per_block, is_cut = ct.slots // width, ct.slots % width != 0
-    need_level(ct, 1 if is_cut else (share is not None) + has_to_be_cleared(ct), what)
+    masked = not is_cut and has_to_be_cleared(ct)
+    need_level(ct, int(is_cut or share is not None), what, clearing=masked)
     if is_cut:
         blocks = enumerate(blocks_of(ct))
         parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]
@@ -199,7 +204,7 @@ def _runs(
 
 
 def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
-    """sum_i x_i w_i along an axis, the last one by default: one level.
+    """ct @ w; along an axis sum_i x_i w_i: one level.
 
     Args:
         ct: x; a vector, a batch of them, or a table.
@@ -207,56 +212,99 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
         axis: of x.
     """
     place = axis_of(ct, axis, "dot()")
-    rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
-    if place is None and isinstance(w, CiphertextData | Plaintext) and w.layout.shape:
-        if isinstance(w, Plaintext):
-            raise ParameterError(
-                f"dot() got a plaintext of shape {w.layout.shape}.",
-                "A matrix on the right is one of a matrix product, as in numpy.dot.",
-                "Write ct @ matrix, with the array; or (ct * plaintext).sum() for one sum.",
-            )
-        return ct @ w  # as in numpy.dot
-    if place is None and isinstance(w, CiphertextData) and is_columns(w) and rank == 1:
-        return ct @ w
-    if is_row_of_numbers(ct):
-        return _of_numbers(ct, w)
-    if core > 1 and place in (None, rank - 1):  # of the rows of a matrix
-        if isinstance(w, CiphertextData | Plaintext):
-            if not w.layout.shape and known_length(w) == ct.shape[-1]:
-                return with_vector(ct, w)
-        elif rank_of(w) == 1 or place is not None:
-            return _with_rows(ct, w)
-    if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
-        return reductions.dot(ct, w)
-    return _contracted(ct, w, rank - 1 if place is None else place)
+    if place not in (None, len(ct.shape) - 1):
+        return _contracted(ct, w, place)
+    rank = len(_shape(w)) if _is_encoded(w) else rank_of(w)
+    return multiplied(ct, w) if rank else reductions.dot(ct, w)
 
 
-def is_row_of_numbers(ct: CiphertextData | Plaintext) -> bool:
-    """True for one axis of encrypted numbers, as a row of a table by its columns is."""
-    return known_length(ct) is None and len(batch_axes(ct)) == 1
+def multiplied(a: Any, b: Any) -> Any:
+    """a @ b as numpy.matmul, of which one at least is encrypted: one level.
+
+    It sums over numbers in slots, or over ciphertexts side by side in the batch axis of numbers.
+
+    Raises:
+        ParameterError: shapes that NumPy refuses, or that it multiplies where these cannot be.
+        DepthError: no level for the product, or for the sum along the axis.
+    """
+    if _is_encoded(a) and _is_encoded(b):
+        return _of_encoded(a, b)
+    if _is_encoded(a):
+        if _lies_across(a, -1):
+            return _weighted(a, b, len(a.shape) - 1)
+        if a.layout.has_shape and rank_of(b) == 1:
+            result = linear.product(as_numbers(b)[:, None], a, is_transposed=True)
+            return reshaped(result, (result.layout.shape or ())[:-1])
+        return reductions.dot(a, b) if rank_of(b) == 1 else linear.product(b, a, is_transposed=True)
+    if _lies_across(b, -2):
+        return _weighted(b, a.T if hasattr(a, "T") else np.transpose(a), max(0, len(b.shape) - 2))
+    if rank_of(a) != 1:
+        return linear.product(a, b)
+    if is_columns(b):
+        return _contracted(b, a, len(b.shape) - 2)
+    if not b.layout.has_shape:
+        return reductions.dot(b, a)
+    result = linear.product(as_numbers(a)[None], b)
+    return result.reshape(result.shape[-1])
 
 
-def refuse_matrices(a: Any, b: Any) -> None:
-    """Raise for two matrices, encoded or encrypted, that are not both packed flat."""
-    shapes = [x.shape if isinstance(x, CiphertextData) else sum(shapes_of(x), ()) for x in (a, b)]
-    if min(map(len, shapes)) > 1:
-        raise ParameterError(
-            f"Matrices of shapes {shapes[0]} and {shapes[1]}, encoded or encrypted, met in a "
-            "product.",
-            "Square ones of one size, packed flat, have one: ckks.matmul(a, b).",
-            "Write x.dot(column) for each column of the matrix: x with pack='rows', the column as "
-            "a vector. Or keep one of them in the clear: x @ matrix.",
-        )
+def _is_encoded(x: Any) -> bool:
+    return isinstance(x, CiphertextData | Plaintext)
 
 
-def with_vector(a: Any, b: Any) -> Any:
+def _shape(x: Any) -> tuple[int, ...]:
+    """The shape of an operand, as NumPy tells it."""
+    if isinstance(x, Plaintext):
+        batch, core = shapes_of(x)
+        return (*batch[:-1], *core, batch[-1]) if is_columns(x) else batch + core
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def _lies_across(x: Any, axis: int) -> bool:
+    """Whether the axis of a product is a batch axis: -1 the last, -2 the one before if there is."""
+    batch, core = shapes_of(x)
+    if is_columns(x):
+        return axis == -1
+    return bool(batch) and (not core or (axis == -2 and len(core) == 1))
+
+
+def _of_encoded(a: Any, b: Any) -> Any:
+    """The same of two ciphertexts, or of one and a plaintext."""
+    ct, other = (a, b) if isinstance(a, CiphertextData) else (b, a)
+    one, two = _shape(a), _shape(b)
+    if a.layout.shape and b.layout.shape and isinstance(other, CiphertextData):
+        return matmul.matmul(a, b)
+    if (a.layout.shape and len(two) == 1) or (b.layout.shape and len(one) == 1):
+        return _with_vector(a, b)
+    across = _lies_across(a, -1), _lies_across(b, -2)
+    in_slots = not any(across)
+    if len(two) == 1 and in_slots:
+        return reductions.dot(ct, other)
+    if len(one) == 1 < len(two) and in_slots and isinstance(b, CiphertextData):
+        return _contracted(b, a, len(two) - 2)
+    if one == two and len(one) == 1 and across == (True, True):
+        return total(ct * other, 0, False)
+    if across[0] and len(two) == 1 and a is ct:
+        return _contracted(a, b, len(one) - 1)
+    rows = "(x * y).sum(axis=-1) for the products of the rows of two batches, "
+    raise ParameterError(
+        f"A matrix product got {described_shape(*shapes_of(a))}, and "
+        f"{described_shape(*shapes_of(b))}, encoded or encrypted: of shapes {one} and {two}.",
+        "NumPy sums over the last axis of the first and the last but one of the second, if these "
+        "have one size. A program sums over numbers that are in slots, or that fill them, in both.",
+        f"Write {rows if min(len(one), len(two)) > 1 else ''}batch.dot(vector) for each vector of "
+        "a batch, x.dot(y) for one column y of a matrix. Or keep one in the clear: ct @ matrix, "
+        "matrix @ ct.",
+    )
+
+
+def _with_vector(a: Any, b: Any) -> Any:
     """a @ b of a matrix packed flat and a vector, as numpy.matmul; one of them is encrypted.
 
     Raises:
         ParameterError: another number of rows or columns, or a batch of vectors.
         DepthError: no level for the product, or for the sum along the axis.
     """
-    refuse_matrices(a, b)
     m, v, axis = (a, b, -1) if a.layout.shape else (b, a, -2)
     shape, length = m.layout.shape, known_length(v)
     if v.layout.shape or is_columns(v) or batch_axes(v) or shape[axis] != length:
@@ -269,32 +317,10 @@ def with_vector(a: Any, b: Any) -> Any:
     return total(m * column if isinstance(m, CiphertextData) else column * m, axis, False)
 
 
-def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
-    """The product of encrypted numbers, one in each ciphertext, with as many, or with a matrix."""
-    is_encoded = isinstance(w, CiphertextData | Plaintext)
-    shape = sum(shapes_of(w), ()) if is_encoded else np.shape(w)
-    if len(shape) == 2 and not is_encoded:
-        return mixing.mix(w.T if hasattr(w, "T") else np.transpose(w), ct)
-    if shape != ct.shape or (is_encoded and not is_row_of_numbers(w)):
-        raise ParameterError(
-            f"dot() got {ct.shape[0]} encrypted numbers, one in each ciphertext, and "
-            f"{'encrypted or encoded ' * is_encoded}numbers of shape {shape}.",
-            f"It takes {ct.shape[0]} numbers in the clear, or as many ciphertexts of one number.",
-            "Pass as many. Encrypt each by itself: ckks.stack([ctx.encrypt(v) for v in w]).",
-        )
-    return total(ct * w, 0, False)
-
-
-def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
-    """The product of each row of a matrix with a vector, by diagonals."""
-    result = linear.product(as_numbers(w)[:, None], ct, is_transposed=True)
-    return reshaped(result, (result.layout.shape or ())[:-1])
-
-
 @circuit("dot()", arithmetic, 2)
 def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     size, rank = ct.shape[place], len(ct.shape)
-    given = tuple(w.shape) if hasattr(w, "shape") else np.shape(w)
+    given = _shape(w)
     if given != (size,) or isinstance(w, Plaintext):
         raise ParameterError(
             f"dot() got a table of shape {ct.shape}, and what it meets along axis {place} has the "
@@ -305,15 +331,19 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
             if is_columns(ct) and place == rank - 1 and given == (ct.shape[rank - 2],)
             else "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
         )
-    need_level(ct, 1, "dot()")
     if not isinstance(w, CiphertextData):
-        if place == rank - 1:  # where numbers may be known later
-            return total(ct * w, place, False)
-        factors = as_numbers(w).reshape(size, *(1,) * (rank - 1 - place))
-        return total(ct * factors, place, False)
+        is_beside = place != rank - 2 if is_columns(ct) else place < len(batch_axes(ct))
+        result = _mixed(ct, w, place) if is_beside else None
+        if result is None:
+            need_level(ct, 1, "dot()")
+            # Those of the last axis may be known later.
+            last = place == rank - 1
+            result = ct * (w if last else as_numbers(w).reshape(size, *(1,) * (rank - 1 - place)))
+        return total(result, place, False)
+    need_level(ct, 1, "dot()")
     if is_columns(ct) and place == rank - 2:  # an encrypted column
         return reductions.total(ct * evolve_layout(stack([w]), columns=True))
-    if is_columns(ct) and w.layout.length is None:
+    if is_columns(ct) and rank == 2 and w.layout.length is None:
         return reduce(add, (x * y for x, y in zip(unstack(ct), unstack(w), strict=True)))
     if is_columns(ct) and ct.shape[-2] == size:
         raise ParameterError(
@@ -329,24 +359,55 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     )
 
 
-def product(ct: CiphertextT, matrix: Any) -> CiphertextT:
-    """ct @ matrix for a table by its columns: sums of columns, one level, no rotation."""
-    m = matrix if isinstance(matrix, Symbolic) else as_numbers(matrix)
-    if m.ndim != 2 or m.shape[0] != ct.shape[-1]:
+def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
+    """Sums over a batch axis times each column of a matrix, or times a vector: no rotation."""
+    m = matrix if isinstance(matrix, Symbolic) or is_tracer(matrix) else as_numbers(matrix)
+    if m.ndim == 1:
+        return _contracted(ct, m, place)
+    if m.ndim != 2 or m.shape[0] != ct.shape[place]:
         raise ParameterError(
             f"A table of shape {ct.shape} was multiplied by an array of shape {m.shape}.",
-            f"The matrix has one row for each of the {ct.shape[-1]} columns.",
-            "Transpose it, or pass a vector for each column of the result.",
+            f"The sum is over its axis {place}, of {ct.shape[place]}: as many rows of the array.",
+            "Transpose the array, or pass a vector for each column of the result.",
         )
-    results = [dot(ct, m[:, j], None) for j in range(m.shape[1])]
-    return evolve_layout(_stacked_last(results), columns=True)
+    result = _mixed(ct, m.T, place)
+    if result is None:
+        sums = [_contracted(ct, m[:, j], place) for j in range(m.shape[1])]
+        result = _stacked(sums, _batch_axis(ct, place))
+    return with_type(evolve_layout(result, columns=is_columns(ct)), of_result(ct, matrix))
 
 
-def _stacked_last(parts: list[CiphertextT]) -> CiphertextT:
-    """The ciphertexts along a new last batch axis."""
-    if not shapes_of(parts[0])[0]:
+def _batch_axis(ct: CiphertextData, place: int) -> int:
+    """The batch axis that an axis of the shape is; that of columns is the last of both."""
+    return min(place, len(batch_axes(ct)) - 1)
+
+
+def _mixed(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT | None:
+    """The rows of a matrix, or one row, times a batch axis; zeros stay beyond the length.
+
+    None for numbers that are known later or are complex. None for leftovers too: products with
+    arrays clear them, where a later operation would take a level for that.
+    """
+    tail, is_clear = ct.layout.tail, ct.layout.tail.is_zero or fills_slots(ct)
+    if isinstance(matrix, Symbolic) or is_tracer(matrix) or (tail.has_leftovers and not is_clear):
+        return None
+    w = np.atleast_2d(as_numbers(matrix))
+    if w.dtype.kind not in "biuf" or not w.size or not np.isfinite(w).all():
+        return None
+    rows = mixing.Rows(w, _batch_axis(ct, place))
+    if is_clear:
+        return mixing.mixed(normal(ct), rows)
+    with numbers_of_user():  # the number there goes, and comes back where the numbers are
+        sums = w.sum(1).reshape(-1, *(1,) * (len(ct.shape) - 1 - place))
+        return mixing.mixed(normal(ct - tail.value), rows) + tail.value * sums
+
+
+def _stacked(parts: list[CiphertextT], place: int) -> CiphertextT:
+    """The ciphertexts along a new batch axis."""
+    if not place:
         return stack(parts)
-    return stack([_stacked_last(list(row)) for row in zip(*map(unstack, parts), strict=True)])
+    rows = zip(*map(unstack, parts), strict=True)
+    return stack([_stacked(list(row), place - 1) for row in rows])
 
 
 # ------------------------------------------------------------------- items
@@ -447,7 +508,10 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
         is_flat = ct.layout.has_shape
         return f"Write {'m.reshape(1, *m.shape)' if is_flat else 'ckks.stack([m])'} for m[None]."
     if is_columns(ct) and count == 2:
-        rows = f"np.eye({ct.shape[0]})[[i, j]] @ m for some of its rows"
+        rows = (
+            f"m * mask[:, None], zeros in the other rows, of a mask; (np.arange({ct.shape[0]}) == "
+            "[[i], [j]]) @ m for some of its rows"
+        )
         columns = f"m @ np.eye({width})[:, [i, j]] for some of its columns"
         return f"Write {columns if len(places) > 1 else rows}."
     if is_columns(ct):
@@ -462,9 +526,16 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
     if count > 2:
         return "Write m[i][j], an axis at a time, and ckks.stack([m[i][j] for i in range(len(m))])."
     if len(places) == 1:
-        return "Write ckks.stack([m[i] for i in order]) for rows in an order."
+        return (
+            "Write ckks.stack([m[i] for i in order]) for a few rows in an order; m * mask[:, None] "
+            "has zeros in the other rows of a mask."
+        )
     return (
-        f"Write m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
-        f"m @ np.eye({width})[j] for one column. A table that is encrypted with "
-        "pack='columns' has m[i:j, k:l]."
+        "Write "
+        + affordable(
+            f"m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
+            f"m @ np.eye({width})[j] for one column",
+            ct.shape,
+        )
+        + ". A table that is encrypted with pack='columns' has m[i:j, k:l]."
     )

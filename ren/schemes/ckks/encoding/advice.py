@@ -65,6 +65,7 @@ INSTEAD = {
     "var": "ct.var()", "std": "ckks.stats.std(ct, interval=(a, b))",
     "dot": f"ct.dot(w), or {_OF_MATRIX}", "vdot": "ct.conj().dot(w)",
     "inner": "ct.dot(w)", "vecdot": "ct.dot(w), of complex numbers ct.conj().dot(w)",
+    "matvec": "M @ ct for one vector", "vecmat": "ct.conj() @ M for one vector",
     "matmul": f"a @ b, such as {_OF_MATRIX}", "tensordot": f"ct.dot(w), or {_OF_MATRIX}",
     "multi_dot": "A @ (B @ ct), one matrix after another",
     "einsum": "ct.dot(w), a @ b, or ct.sum()",

@@ -30,7 +30,7 @@ from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
 from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
-from ren.schemes.ckks.encoding.table_advice import in_table
+from ren.schemes.ckks.encoding.table_advice import affordable, in_table
 
 KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {
@@ -179,12 +179,15 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
-def no_order(order: object) -> NoReturn:
+_COLUMN_BY_COLUMN = "np.eye(k)[np.arange(k).reshape(ct.shape).T.ravel()] @ ct.reshape(-1)"
+
+
+def no_order(order: object, shape: tuple[int, ...]) -> NoReturn:
     """Refuse a reshape in another order than that of the slots."""
     raise OperandError(
         f"{user_line()} calls reshape() with order={order!r}.",
         "Numbers lie in C order in their slots; another order moves them.",
-        "Column by column: np.eye(k)[np.arange(k).reshape(ct.shape).T.ravel()] @ ct.reshape(-1).",
+        f"Column by column: {affordable(_COLUMN_BY_COLUMN, shape)}.",
     )
 
 
@@ -277,6 +280,8 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
         if name.startswith("_") and not is_dlpack:  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
         own = in_table(x, name) if isinstance(x, CiphertextData) and name in instead else None
+        if own is None and name in instead and isinstance(x, CiphertextData):
+            own = affordable(instead[name], x.shape)
         known = {**instead, name: own} if own else instead
         raise unknown_attribute(f"{kind_of(x)}", name, dir(x), known)
 

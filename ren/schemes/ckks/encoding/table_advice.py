@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from typing import Any
@@ -190,4 +191,33 @@ def in_table(x: Any, name: str) -> str | None:
     packing = "columns" if is_columns(x) else "flat" if x.layout.has_shape else "rows"
     text = _of_tables(packing).get(_ALIASES.get(name, name))
     has_sizes = text is not None and re.search(r"\b[rc]\b", text)
-    return f"{text}, with r, c = ct.shape" if has_sizes else text
+    text = f"{text}, with r, c = ct.shape" if has_sizes else text
+    return text and affordable(text, x.shape)
+
+
+_MOST_ROWS = 1 << 12  # of a square matrix that is written out: 128 MiB
+_SQUARE = re.compile(r"np\.(?:eye\(|ones\(\()([^,()]*)")
+
+
+def affordable(text: str, shape: tuple[int, ...]) -> str:
+    """`text`, unless the square matrices in it are too large to write out.
+
+    Args:
+        text: code, in which (r, c) is the shape of a table, and k the count of its numbers.
+        shape: of the ciphertext.
+    """
+    *_, r, c = (1, 1, *shape)
+    written = text
+    for name, size in (("len(ct)", shape[0] if shape else 1), ("ct.shape[-1]", c)):
+        written = written.replace(name, str(size))
+    sizes = {"r": r, "c": c, "k": math.prod(shape)}
+    sides = [
+        math.prod(int(f) if f.isdigit() else sizes.get(f, 1) for f in side.split(" * "))
+        for side in _SQUARE.findall(written)
+    ]
+    if (side := max(sides, default=0)) <= _MOST_ROWS:
+        return text
+    return (
+        f"the same before ctx.encrypt(values), or decrypt() first: as a product it takes a matrix "
+        f"of {side:,} x {side:,} numbers, {8 * side**2 / 2**30:,.1f} GiB"
+    )

@@ -25,6 +25,7 @@ from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.arithmetic.shapes import shapes_of
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
 from ren.schemes.ckks.encoding.advice import IN_MATH, INSTEAD, arguments_of, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
@@ -39,7 +40,7 @@ from ren.schemes.ckks.encoding.refusals import (
     no_shift,
     wrong_operand,
 )
-from ren.schemes.ckks.encoding.table_advice import in_table
+from ren.schemes.ckks.encoding.table_advice import affordable, in_table
 from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.further_arguments import (
     further_arguments,
@@ -60,6 +61,16 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "negative": operator.neg, "positive": operator.pos, "square": lambda x: x * x,
     "conjugate": lambda x: x.conj(), "floor": lambda x: x // 1, "ceil": lambda x: -(-x // 1),
 }  # fmt: skip
+
+
+_VECTORS: dict[str, Callable[[int, int], bool]] = {
+    "matvec": lambda a, b: a > 1 == b, "vecmat": lambda a, b: a == 1 < b,
+}  # fmt: skip
+
+
+def _rank(x: Any) -> int:
+    is_encoded = isinstance(x, CiphertextData | Plaintext)
+    return sum(map(len, shapes_of(x))) if is_encoded else np.ndim(x)
 
 
 def _whole(x: Any, axis: Any = None) -> Any:
@@ -106,7 +117,10 @@ def _where(condition: Any, *choices: Any) -> Any:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    return a * b if 0 in (np.ndim(a), np.ndim(b)) else a @ b
+    ranks = _rank(a), _rank(b)
+    if ranks[0] > 1 and ranks[1] > 2:  # each matrix of one with each of the other
+        refuse_function("np", "tensordot", a if isinstance(a, CiphertextData) else b)
+    return a * b if 0 in ranks else a @ b
 
 
 # NumPy's other functions that a method computes, with the arguments that it takes.
@@ -186,6 +200,11 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any)
         called = f"{ufunc.__name__}.{method}" if is_method else ufunc.__name__
         refuse_function("np", called, x, kwargs)
     left, right = args
+    if ufunc.__name__ in _VECTORS:  # of one vector and a matrix they are matmul
+        if not _VECTORS[ufunc.__name__](*map(_rank, args)):
+            refuse_function("np", ufunc.__name__, x)
+        if ufunc.__name__ == "vecmat" and np.iscomplexobj(left):
+            left = np.conjugate(left)
     reflected = not isinstance(left, CiphertextData)
     ciphertext, other = (right, left) if reflected else (left, right)
     result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
@@ -234,6 +253,7 @@ def refuse_function(
         function = IN_MATH[name]
         approximation(f"{module}.{name}", function, arguments_of(function))()
     instead = in_table(x, name) or instead_of(module, name)
+    instead = instead and affordable(instead, x.shape)
     raise OperandError(
         f"{user_line()} calls {module}{room}.{name} on a ciphertext.",
         "It computes on numbers, and these are encrypted.",

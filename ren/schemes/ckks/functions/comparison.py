@@ -65,7 +65,6 @@ from ren.schemes.ckks.noise import slope_one
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
-from ren.schemes.ckks.parameters.parameters import Parameters
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -495,7 +494,7 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
     pieces, half = _pieces(wish, low), (1.0 - low) / 2
     needed = _depth(pieces) + is_factor
     need_level(ct, needed, str(wish), has_parts=True)
-    most = _most_between(ct.params, needed)
+    most = _most_between(ct, needed)
     if most is not None:  # bootstrapped between two polynomials
         pieces = _pieces(wish, low, most)
     left = None
@@ -515,12 +514,12 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
 
 
-def _most_between(params: Parameters, needed: int) -> float | None:
+def _most_between(ct: CiphertextData, needed: int) -> float | None:
     """The bound of numbers that are bootstrapped between two polynomials; None for none."""
-    floor = automatic_floor(params)
-    if params.above is None or not floor or needed + floor <= params.depth:
+    above, floor = ct.params.above, automatic_floor(ct.params)
+    if above is None or not floor or ct.level >= needed + floor:
         return None
-    return params.above.bound
+    return above.bound  # `need_level` raises where a bootstrap before gives enough
 
 
 def _pieces(

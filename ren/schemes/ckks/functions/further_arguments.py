@@ -16,7 +16,7 @@ from ren.core.user_frame import user_line
 from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.encoding.advice import factor_of, instead_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
-from ren.schemes.ckks.encoding.table_advice import in_table
+from ren.schemes.ckks.encoding.table_advice import affordable, in_table
 
 _WHERE = "np.sum(ct{rest}, where=mask) / np.sum(mask{rest})"
 _DISTANCE = f"np.sum(d * d{{rest}}, where=mask) / np.sum(mask{{rest}}), with d = ct - {_WHERE}"
@@ -158,6 +158,7 @@ def refuse_arguments(
         code = f"ct.{name}({', '.join(passed)})"
         code = code if name in _METHODS else f"np.{name}({', '.join(['ct', *passed])})"
         codes |= {"out": f"z = {code}", "dtype": f"ckks.typed({code}, dtype)"}
+    codes = {key: affordable(text, x.shape) for key, text in codes.items()}
     _refuse(name, {key: given[key] for key in further}, codes, code, str(taken or ""), kept)
 
 

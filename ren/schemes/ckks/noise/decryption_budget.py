@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError, shown
 from ren.sampling import Xof, fresh_seed
-from ren.schemes.ckks.parameters.checks import as_python_int
+from ren.schemes.ckks.parameters.checks import as_python_int, positive
 from ren.schemes.rlwe.keys import Secret
 
 _DOMAIN = b"ren/ckks/shared/"
 _LEDGER = b"ren/ckks/ledger/1/"
 MOST_QUERIES = 1 << 53
 BITS = range(10, 129)
+USEFUL = 2.0**-10
 
 
 @attrs.frozen
@@ -35,25 +36,36 @@ class SharingTerms:
     Args:
         statistical_bits: -log2 of the advantage that is left to an attack.
         queries: how many ciphertexts are decrypted in all.
+        noise: the standard deviation of the noise that is accepted, of one call; None where what is
+            decrypted decides.
     """
 
     statistical_bits: int = attrs.field(converter=as_python_int)
     queries: int = attrs.field(converter=as_python_int)
+    noise: float | None = attrs.field(default=None, kw_only=True, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         is_count = type(self.queries) is int and 0 < self.queries <= MOST_QUERIES
-        if self.statistical_bits not in BITS or not is_count:
+        is_accepted = self.noise is None or positive(self.noise) is not None
+        if self.statistical_bits not in BITS or not is_count or not is_accepted:
             raise ParameterError(
-                f"decrypt_shared() got statistical_bits={shown(self.statistical_bits)}, "
-                f"queries={shown(self.queries)}.",
+                f"Shared decryptions got statistical_bits={shown(self.statistical_bits)}, "
+                f"queries={shown(self.queries)}, noise={shown(self.noise)}.",
                 f"The bits are an integer from {BITS[0]} to {BITS[-1]}, queries one from 1 on, up "
-                "to 2^53.",
+                "to 2^53. The noise is a number above 0, or None.",
                 "Write for example decrypt_shared(x, plan, queries=10).",
             )
 
     def sigma(self, norm: float) -> float:
         """Standard deviation of the noise that hides errors of that norm over the slots."""
         return math.sqrt(12 * self.queries) * 2.0 ** (self.statistical_bits / 2) * norm
+
+    def lacking_bits(self, sigma: float, largest: float) -> int:
+        """Bits that the scale lacks for useful noise: the noise falls as the scale rises.
+
+        Useful is noise up to `noise`, or that leaves three digits of numbers up to `largest`.
+        """
+        return math.ceil(math.log2(sigma / max(self.noise or USEFUL * largest, 1e-300)))
 
 
 @attrs.frozen

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import MessageBoundError, MessageBoundWarning
-from ren.core.user_frame import user_frame
+from ren.core.user_frame import warn_user
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
 from ren.schemes.ckks.noise.bounds import LARGEST
@@ -209,11 +208,4 @@ def report_count() -> int:
 
 def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
     """Warn at the user's own line: once, also where other calls of it have other bounds."""
-    if (frame := user_frame()) is not None:
-        module = frame.f_globals.get("__name__") or "__main__"
-        registry = frame.f_globals.setdefault("__warningregistry__", {})
-        path, line = frame.f_code.co_filename, frame.f_lineno
-        # Keys that `warnings` has set, where its filter shows a text once a line.
-        if any(isinstance(key, tuple) and key[1:] == (category, line) for key in registry):
-            registry[text, category, line] = 1
-        warnings.warn_explicit(text, category, path, line, module, registry)
+    warn_user(text, category)

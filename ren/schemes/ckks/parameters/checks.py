@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -24,6 +25,16 @@ DEPTHS = range(257)  # beyond what any secure n holds at the least scale
 DNUMS = range(1, 1001)
 _MIN_DEGREE = 4
 SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
+
+
+def positive(value: Any) -> float | None:
+    """A finite number above zero as a float; None for anything else, a truth value included."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    try:
+        size = float(value) if is_number else 0.0
+    except OverflowError:
+        return None
+    return size if 0 < size < math.inf else None
 
 
 def as_python_int(value: Any) -> Any:

@@ -272,7 +272,7 @@ def test_sums_of_vectors_with_zeros_behind_take_no_level(ctx64):
         (ckks.Ciphertext.from_bytes(x.to_bytes()), a), (flat.encrypt(table((150,))), table((150,))),
     ):  # fmt: skip
         check(made.sum(), want.sum(), (0,))
-    with pytest.raises(ckks.DepthError, match="clears leftovers"):
+    with pytest.raises(ckks.DepthError, match="may hold leftovers"):
         x[2:].sum()
     one = ckks.context(depth=1, n=1 << 8, security=None)
     x = one.encrypt(a)
@@ -403,7 +403,7 @@ def test_rows_of_a_square_length_are_no_matrices(ctx64):
 def test_what_to_write_for_rows_of_a_table_by_its_columns(ctx64):
     values = table((6, 4))
     x = ctx64.encrypt(values, pack="columns")
-    with pytest.raises(ckks.ParameterError, match=re.escape("np.eye(6)[[i, j]] @ m")):
+    with pytest.raises(ckks.ParameterError, match=re.escape("(np.arange(6) == [[i], [j]]) @ m")):
         x[[0, 2]]
     check(np.eye(6)[[0, 2]] @ x, values[[0, 2]])
     with pytest.raises(ckks.ParameterError, match=re.escape("m @ np.eye(4)[:, [i, j]]")):
@@ -455,7 +455,7 @@ def test_a_row_of_a_table_by_its_columns_multiplies_as_a_vector(ctx64):
         check(result, expected)
     assert (row @ whole).level == row.level  # whole numbers take no level
     for wrong in (w[:3], 2.0, ctx64.encrypt(w), ctx64.encode(w), np.ones((2, 5, 2))):
-        with pytest.raises(ckks.ParameterError, match="5 encrypted numbers, one in each"):
+        with pytest.raises(ckks.ParameterError, match=r"shapes? \(5,\)|x \* number"):
             row.dot(wrong)
 
 
@@ -464,7 +464,7 @@ def test_two_matrices_of_which_none_is_in_the_clear(ctx64):
     packs = ("rows", "columns", "flat")
     for left, right in itertools.product(packs, packs):
         x, y = ctx64.encrypt(values, pack=left), ctx64.encrypt(matrix, pack=right)
-        said = "Both are square" if left == right == "flat" else r"x\.dot\((column|y)\)"
+        said = "Both are square" if left == right == "flat" else r"x\.dot\(y\)"
         with pytest.raises(ckks.ParameterError, match=said):
             x @ y
     column = ctx64.encrypt(matrix[:, 1])

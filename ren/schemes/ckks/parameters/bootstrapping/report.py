@@ -9,6 +9,7 @@ import attrs
 
 from ren.core.listed import Listed
 from ren.core.text_table import duration, size
+from ren.lowering.plan.cost import rates
 from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
@@ -92,7 +93,7 @@ class Bootstrapping(metaclass=Listed):
 
     @property
     def seconds(self) -> float:
-        """An estimate of its time on two CPU cores, to compare parameters by; not a promise."""
+        """An estimate of its time, to compare parameters by; see `ckks.plan(...).seconds`."""
         return seconds_of(self.chain) * self.chain.runs
 
     def rows(self) -> list[tuple[str, str]]:
@@ -114,7 +115,8 @@ class Bootstrapping(metaclass=Listed):
             (
                 "bootstrapping keys",
                 f"{self.keys}, {size(self.key_nbytes)} in memory; "
-                f"diagonals {size(self.plaintext_nbytes)}; estimated {duration(self.seconds)}",
+                f"diagonals {size(self.plaintext_nbytes)}; "
+                f"estimated {duration(self.seconds)} {rates().machine}",
             ),
         ]
 
