@@ -126,7 +126,7 @@ class Diagonals:
         return self.split.cost(len(self.placement.tiles))
 
     @cached_property
-    def _terms(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray]:
+    def _terms(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray]:
         """Slot of the result, slot of the vector and value of each entry, before the folds."""
         p = self.placement
         places, steps = p.places_and_steps
@@ -155,8 +155,10 @@ def weights(values: NDArray, kind: Any) -> NDArray:
     """
     if np.dtype(kind) != np.uint64:
         return values
-    if values.dtype.kind == "c":
-        return weights(values.real, kind) + weights(values.imag, kind) * np.uint64(_IMAGINARY)
+    if np.iscomplexobj(values):
+        return weights(np.real(values), kind) + weights(np.imag(values), kind) * np.uint64(
+            _IMAGINARY
+        )
     whole = np.isfinite(values) & (np.floor(values) == values) & (np.abs(values) < 2.0**53)
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
     return np.where(whole, np.where(whole, values, 0).astype(np.int64).view(np.uint64), mixed(bits))

@@ -439,8 +439,8 @@ def _completed(distances: NDArray[np.integer], slots: int) -> Iterable[NDArray[n
 def _factored(steps: NDArray[np.integer]) -> tuple[Operator, ...] | None:
     """Ascending steps as a shift and sums of progressions; None where they are no such sum."""
     if len(steps) > 1 and steps[-1] == 0:
-        made = _factored(-steps[::-1])
-        return None if made is None else tuple(map(_mirrored, made))
+        other_way = _factored(-steps[::-1])
+        return None if other_way is None else tuple(map(_mirrored, other_way))
     low, rest = int(steps[0]), steps - steps[0]
     made: list[Operator] = [Shift(low)] if low else []
     while len(rest) > 1:
