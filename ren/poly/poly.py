@@ -1065,7 +1065,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
     leaf = p.limbs if p._node is not None else p._leaf
-    if frame is not None and is_mapping(frame):
+    if frame is not None and is_mapping(frame, (p,)):
         what = f"a polynomial of shape {p.shape}"
         refuse_axes(p, frame, len(p.shape) - 2, what, "Poly(rows, ring)")
     return (leaf,), (ring, domain, None, trace_token())

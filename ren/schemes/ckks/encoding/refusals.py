@@ -412,7 +412,8 @@ def no_transformation(x: Any) -> None:
     refuse_mismatch(frame)
     refuse_collective(frame, "encrypted or encoded numbers")
     refuse_ravel(frame, "encrypted or encoded numbers")
-    if frame is not None and is_mapping(frame):
+    polys = x.polys if isinstance(x, CiphertextData) else (x.wide,)
+    if frame is not None and is_mapping(frame, polys):
         what, several = "a plaintext", "ctx.encode(rows, pack='rows')"
         if isinstance(x, CiphertextData):
             if frame.f_locals.get("in_axes") == 0:
