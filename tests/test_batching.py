@@ -122,9 +122,9 @@ def test_axes_may_be_a_tree_of_the_structure_of_a_polynomial():
     for given in (ROWS, jax.vmap(lambda p: p, in_axes=(axes(0),), out_axes=axes(0))(ROWS)):
         pair = jax.vmap(lambda d, q: d["a"] + q, in_axes=({"a": axes(0)}, axes(None)))
         assert np.array_equal(pair({"a": given}, ROWS[0]).tolist(), (want + want[0]) % RING.q)
-    with pytest.raises(ParameterError, match="in_axes=.* on a polynomial"):
+    with pytest.raises(ParameterError, match=r"in_axes=.* on a polynomial"):
         jax.vmap(lambda p: p + 1, in_axes=(axes(1),))(ROWS)
-    with pytest.raises(ParameterError, match="out_axes=.* on a polynomial"):
+    with pytest.raises(ParameterError, match=r"out_axes=.* on a polynomial"):
         jax.vmap(lambda p: p + 1, out_axes=axes(-1))(ROWS)
 
 

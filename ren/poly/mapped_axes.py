@@ -126,7 +126,7 @@ def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: s
 def _axes_of(value: Any, tree: Any, axes: Any) -> list[Any]:
     """The axes at the places of a value in a tree; the tree of axes may end earlier, or later.
 
-    Leaves of one value that have several axes are one list of them, which is no axis.
+    Leaves of one value that have several axes are one list of them, which is not an axis.
     """
     marked = _marked(value, tree)
     try:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core import calls
 from ren.core.spec import ScalarArg
 from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
@@ -47,6 +48,18 @@ def trim() -> None:
     except (OSError, AttributeError, TypeError):  # another C library than glibc's
         return
     trimmed(ctypes.c_size_t(0))
+
+
+def own_errors() -> np.errstate:
+    """The settings of NumPy's floating-point errors for Ren's own arithmetic on the host.
+
+    Underflow is ignored there, as NumPy does by default, and what the user lets raise warns.
+    """
+    raised = {kind: "warn" for kind, told in np.geterr().items() if told == "raise"}
+    return np.errstate(**{**raised, "under": "ignore"})  # type: ignore[arg-type]
+
+
+calls.own_errors[0] = own_errors
 
 
 def placed(array: np.ndarray, device: Any = None) -> Any:

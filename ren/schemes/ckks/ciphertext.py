@@ -337,7 +337,7 @@ class Ciphertext(CiphertextData, Stored):
     __bytes__ = refusals.no_bytes
     if not TYPE_CHECKING:  # checkers take what has these for an array, and `array * ct` too
         __array__, __buffer__ = refusals.no_value, refusals.no_bytes
-    __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these
+    __pandas_priority__ = property(refusals.above_pandas)
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function

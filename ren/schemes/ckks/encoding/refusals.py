@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+
 from ren.core.attributes import frozen, unknown_attribute
 from ren.core.calls import check_methods
 from ren.core.errors import (
@@ -26,6 +28,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
 from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective, refuse_ravel
+from ren.poly.numpy_protocols import as_object
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -127,8 +130,13 @@ _DENSE = (
 )
 
 
-def no_value(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to show the numbers, which sparse matrices and masked arrays ask for as well."""
+def no_value(x: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """Refuse to show the numbers, which sparse matrices and masked arrays ask for as well.
+
+    An array of objects holds `x` itself.
+    """
+    if dtype is not None and np.dtype(dtype).kind == "O":
+        return as_object(x)
     module = sys._getframe(1).f_globals.get("__name__", "")
     others = {"scipy.sparse": _DENSE, "numpy.ma": _FILLED}
     do = next((text for name, text in others.items() if module.startswith(name)), _COMPUTED)
@@ -179,6 +187,23 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
+def above_pandas(x: Any) -> int:
+    """`__pandas_priority__`, above that of a DataFrame, which leaves operators to a ciphertext.
+
+    `+=` of a Series or a DataFrame asks for it too, and makes nothing of a ciphertext.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
+        if frame.f_code.co_name == "_inplace_method":
+            raise OperandError(
+                f"{user_line()} computes with a ciphertext in place, in an object of pandas.",
+                "A Series or a DataFrame holds numbers in the clear, and the result is encrypted.",
+                "Write z = series + ct in place of series += ct; likewise - * / and the others.",
+            )
+        frame = frame.f_back
+    return 5000
+
+
 def no_order(order: object) -> NoReturn:
     """Refuse a reshape in another order than that of the slots."""
     raise OperandError(
@@ -222,7 +247,9 @@ def checked_arguments(kind: KindT) -> KindT:
         "x.sum() + value another start."
     )
     page = f"ckks.{kind.__name__}"
-    return check_methods(kind, page, {}, more=more, inherited=("save", "load"))
+    return check_methods(
+        kind, page, {}, more=more, operators=_OPERATORS, inherited=("save", "load")
+    )
 
 
 no_assignment = frozen(_INSTEAD, "Write x = ... with the result of its operators and methods.")
@@ -243,12 +270,6 @@ def made_by(fields: int, remedy: str) -> Callable[..., Any]:
     """The `__new__` of a class that users do not call: it takes at least that many fields."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if sys._getframe(1).f_globals.get("__name__") == "dataclasses":  # its `replace`
-            raise FrozenError(
-                f"{user_line()} replaces fields of a {cls.__name__}.",
-                "They say what its polynomials hold: no field can change without them.",
-                f"Write x.drop_to(level), x.reshape(...), or {remedy}.",
-            )
         if len(args) + len(kwargs) < fields:
             raise OperandError(
                 f"{user_line()} calls {cls.__name__}() with {len(args) + len(kwargs)} arguments.",
@@ -273,6 +294,12 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
     def refuse(x: Any, name: str) -> NoReturn:
         if name == "as_integer_ratio" and isinstance(x, CiphertextData):  # module statistics
             no_value()
+        if name == "__dataclass_fields__":  # `dataclasses.replace` asks for it, see `undivided`
+            raise FrozenError(
+                f"{user_line()} replaces fields of {kind_of(x)}.",
+                "They say what its polynomials hold: no field can change without them.",
+                "Write x.drop_to(level), x.reshape(...), ctx.encrypt(values), ctx.encode(values).",
+            )
         is_dlpack = name.startswith("__dlpack")  # NumPy shows the error that it gets for it
         if name.startswith("_") and not is_dlpack:  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
@@ -290,6 +317,8 @@ _BINARY += ("and", "or", "xor", "lshift", "rshift")
 _OTHERS = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "lt", "le", "gt", "ge")
 _OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array", "next", "call")
 _OTHERS += ("bytes", "buffer", "enter", "exit")
+_OPERATORS = " ".join(f"{name} r{name}" for name in _BINARY)
+_OPERATORS += " neg abs round floor ceil lt le gt ge eq ne getitem"
 
 
 def refuse_arithmetic(
