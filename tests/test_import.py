@@ -75,8 +75,8 @@ for _ in range(3):
     import ren
     from ren.lowering.backends.native import library
     p = ren.Poly([1, 2, 3, 4], ren.RingSpec(n=4, moduli=(97,)))
-    assert (p * p).tolist() == [81, 81, 10, 20], (p * p).tolist()
-    assert library.outcome().name or library.outcome().reason.startswith(("no C++", "ren.config"))
+    assert (p * p).tolist() == [73, 77, 91, 20], (p * p).tolist()
+    assert library.outcome().name or library.outcome().reason.startswith("no C++")
     for name in [name for name in sys.modules if name.partition(".")[0] == "ren"]:
         del sys.modules[name]
 """

@@ -159,7 +159,7 @@ def record_loops(
         except ValueError as error:
             check_one_device(error)
             raise
-        found, programs, *results = made[-1]
+        found, programs, specs, outputs, result, arrays = made[-1]
         if [f.type for f in found] == types:
             break
         declared = found
@@ -170,7 +170,8 @@ def record_loops(
             "Leave global state and random choices out of it, or write a loop of Python.",
         )
     # The sources as the last trace found them: two of one type may have changed places.
-    return LoopRecording(found, traced, *results, steps_of(traced.jaxpr, programs), programs)
+    steps = steps_of(traced.jaxpr, programs)
+    return LoopRecording(found, traced, specs, outputs, result, arrays, steps, programs)
 
 
 def _kind(source: Any) -> int:

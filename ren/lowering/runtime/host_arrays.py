@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -50,12 +51,18 @@ def trim() -> None:
     trimmed(ctypes.c_size_t(0))
 
 
-def own_errors() -> np.errstate:
+_OWN_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_AS_THEY_ARE = nullcontext()
+
+
+def own_errors() -> AbstractContextManager[Any]:
     """The settings of NumPy's floating-point errors for Ren's own arithmetic on the host.
 
     Underflow is ignored there, as NumPy does by default, and what the user lets raise warns.
     """
-    raised = {kind: "warn" for kind, told in np.geterr().items() if told == "raise"}
+    if (settings := np.geterr()) == _OWN_ERRORS:
+        return _AS_THEY_ARE
+    raised = {kind: "warn" for kind, told in settings.items() if told == "raise"}
     return np.errstate(**{**raised, "under": "ignore"})  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ import jax
 from ren.core import html
 from ren.core.attributes import frozen
 from ren.core.errors import DepthError, OperandError, ParameterError
-from ren.core.listed import Listed, undivided
+from ren.core.listed import Listed
 from ren.core.text_table import size
 from ren.poly.display import steady
 from ren.poly.symbolic import Aside, traced
@@ -41,7 +41,6 @@ Babies = Mapping[tuple[int, int], CiphertextT]
 
 
 @steady("plaintexts", "norm")
-@undivided
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LinearMap(Stored, metaclass=Listed):
     """A matrix encoded for one set of parameters: `linear_map @ ct`, again and again.

@@ -22,7 +22,7 @@ from ren.core.errors import (
     TracedValueError,
     kind_of,
 )
-from ren.core.listed import Listed, undivided
+from ren.core.listed import Listed
 from ren.core.node import placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
@@ -58,7 +58,6 @@ from ren.schemes.rlwe.keyswitch import gadget_of
 
 
 @steady("wide", "noise")
-@undivided
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Plaintext(Stored, metaclass=Listed):
     """Encoded values, reusable as an addend and as a factor.

@@ -10,12 +10,11 @@ import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ren.core.attributes import frozen, unknown_attribute
-from ren.core.calls import check_methods
 from ren.core.errors import (
     FrozenError,
     OperandError,
@@ -24,6 +23,7 @@ from ren.core.errors import (
     TracedValueError,
     kind_of,
 )
+from ren.core.listed import undivided
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
@@ -35,7 +35,6 @@ from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
 from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
 from ren.schemes.ckks.encoding.table_advice import in_table
 
-KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {
     "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
     "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
@@ -187,23 +186,6 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
-def above_pandas(x: Any) -> int:
-    """`__pandas_priority__`, above that of a DataFrame, which leaves operators to a ciphertext.
-
-    `+=` of a Series or a DataFrame asks for it too, and makes nothing of a ciphertext.
-    """
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
-        if frame.f_code.co_name == "_inplace_method":
-            raise OperandError(
-                f"{user_line()} computes with a ciphertext in place, in an object of pandas.",
-                "A Series or a DataFrame holds numbers in the clear, and the result is encrypted.",
-                "Write z = series + ct in place of series += ct; likewise - * / and the others.",
-            )
-        frame = frame.f_back
-    return 5000
-
-
 def no_order(order: object) -> NoReturn:
     """Refuse a reshape in another order than that of the slots."""
     raise OperandError(
@@ -235,21 +217,6 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
         "1] cuts out one number.",
     )
     yield
-
-
-def checked_arguments(kind: KindT) -> KindT:
-    """Let wrong arguments of the public methods of a class of ciphertexts raise OperandError.
-
-    Python's own TypeError is replaced where the arguments do not fit, and no other one.
-    """
-    more = (
-        "NumPy's dtype=, out= and initial= do not apply: x.decrypt(dtype=...) gives the type, and "
-        "x.sum() + value another start."
-    )
-    page = f"ckks.{kind.__name__}"
-    return check_methods(
-        kind, page, {}, more=more, operators=_OPERATORS, inherited=("save", "load")
-    )
 
 
 no_assignment = frozen(_INSTEAD, "Write x = ... with the result of its operators and methods.")
@@ -312,13 +279,11 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
 
 # ------------------------------------------------------------------- what only products know
 
-_BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
-_BINARY += ("and", "or", "xor", "lshift", "rshift")
+BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
+BINARY += ("and", "or", "xor", "lshift", "rshift")
 _OTHERS = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "lt", "le", "gt", "ge")
 _OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array", "next", "call")
 _OTHERS += ("bytes", "buffer", "enter", "exit")
-_OPERATORS = " ".join(f"{name} r{name}" for name in _BINARY)
-_OPERATORS += " neg abs round floor ceil lt le gt ge eq ne getitem"
 
 
 def refuse_arithmetic(
@@ -342,8 +307,8 @@ def refuse_arithmetic(
         return run
 
     protocol = unless_encrypted if is_operand else refuse
-    names: dict[str, Any] = {f"__{m}__": binary(m) for m in _BINARY}
-    names |= dict.fromkeys((f"__r{m}__" for m in _BINARY), refuse)
+    names: dict[str, Any] = {f"__{m}__": binary(m) for m in BINARY}
+    names |= dict.fromkeys((f"__r{m}__" for m in BINARY), refuse)
     names |= dict.fromkeys((f"__{m}__" for m in _OTHERS), refuse)
     names |= dict.fromkeys(("__array_ufunc__", "__array_function__"), protocol)
     names |= {"__bool__": lambda x: True, "__format__": formatted}
@@ -351,7 +316,7 @@ def refuse_arithmetic(
     for name, method in names.items():
         if name not in vars(kind):
             setattr(kind, name, method)
-    refuse_primitives(kind, lambda x, name: refuse())
+    refuse_primitives(undivided(kind), lambda x, name: refuse())
 
 
 def _computes(other: Any, name: str) -> bool:
