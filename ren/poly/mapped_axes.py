@@ -124,10 +124,7 @@ def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: s
 
 
 def _axes_of(value: Any, tree: Any, axes: Any) -> list[Any]:
-    """The axes at the places of a value in a tree; the tree of axes may end earlier, or later.
-
-    Leaves of one value that have several axes are one list of them, which is not an axis.
-    """
+    """The axes at the places of a value in a tree; the tree of axes may end earlier, or later."""
     marked = _marked(value, tree)
     try:
         each = jax.tree.broadcast(
@@ -138,6 +135,7 @@ def _axes_of(value: Any, tree: Any, axes: Any) -> list[Any]:
     held = jax.tree.structure(marked).flatten_up_to(each)
     places = zip(jax.tree.leaves(marked), held, strict=True)
     inside = [jax.tree.leaves(axes, is_leaf=_is_none) for is_here, axes in places if is_here]
+    # Several axes of one value are a list, which is not an axis.
     return [axis for axes in inside for axis in (set(axes) if len(set(axes)) < 2 else [axes])]
 
 

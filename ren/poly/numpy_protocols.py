@@ -53,7 +53,9 @@ def as_array(p: Any, dtype: Any) -> np.ndarray:
         )
     wanted = np.dtype(dtype)
     if wanted.kind == "O":
-        return as_object(p)
+        array = np.empty((), object)
+        array[()] = p
+        return array
     if p.ring.q - 1 > _largest(wanted):
         raise CoefficientError(
             f"{user_line()} makes an array of {wanted} of a polynomial.",
@@ -61,13 +63,6 @@ def as_array(p: Any, dtype: Any) -> np.ndarray:
             "Write p.tolist() for Python integers.",
         )
     return p.coefficients().astype(wanted)
-
-
-def as_object(x: Any) -> np.ndarray:
-    """The array of one object, of shape ()."""
-    array = np.empty((), object)
-    array[()] = x
-    return array
 
 
 def call_ufunc(kind: type, ufunc: np.ufunc, method: str, args: Any, kwargs: Any) -> Any:

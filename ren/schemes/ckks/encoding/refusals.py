@@ -28,7 +28,6 @@ from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
 from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective, refuse_ravel
-from ren.poly.numpy_protocols import as_object
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -135,7 +134,9 @@ def no_value(x: Any = None, dtype: Any = None, **_: Any) -> Any:
     An array of objects holds `x` itself.
     """
     if dtype is not None and np.dtype(dtype).kind == "O":
-        return as_object(x)
+        array = np.empty((), object)
+        array[()] = x
+        return array
     module = sys._getframe(1).f_globals.get("__name__", "")
     others = {"scipy.sparse": _DENSE, "numpy.ma": _FILLED}
     do = next((text for name, text in others.items() if module.startswith(name)), _COMPUTED)
