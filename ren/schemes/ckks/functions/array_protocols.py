@@ -167,8 +167,8 @@ _REFUSED = {
 }  # fmt: skip
 
 
-_OPERATORS = " ".join(f"{name} r{name}" for name in BINARY)
-_OPERATORS += " neg abs round floor ceil lt le gt ge eq ne getitem"
+_CHECKED = " ".join(f"{name} r{name}" for name in BINARY)
+_CHECKED += " neg abs round floor ceil lt le gt ge eq ne getitem"
 
 
 def checked_arguments(kind: KindT) -> KindT:
@@ -181,9 +181,7 @@ def checked_arguments(kind: KindT) -> KindT:
         "x.sum() + value another start."
     )
     page = f"ckks.{kind.__name__}"
-    return check_methods(
-        kind, page, {}, more=more, operators=_OPERATORS, inherited=("save", "load")
-    )
+    return check_methods(kind, page, {}, more=more, operators=_CHECKED, inherited=("save", "load"))
 
 
 def above_pandas(x: Any) -> int:
