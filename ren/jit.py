@@ -33,6 +33,7 @@ from ren.core.errors import (
     RecaptureWarning,
     RenError,
     kind_of,
+    shown,
 )
 from ren.core.node import collector_paused
 from ren.core.text_table import counted, duration
@@ -469,7 +470,7 @@ def jit(
         )
     if not isinstance(max_plans, numbers.Integral) or max_plans < 1:
         raise JitError(
-            f"ren.jit got max_plans={max_plans!r}.",
+            f"ren.jit got max_plans={shown(max_plans)}.",
             "It is how many captured plans are held: an integer >= 1.",
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
@@ -501,7 +502,7 @@ def _given(option: str, given: Any, kind: type) -> tuple[Any, ...]:
     what, other = ("names", "positions") if kind is str else ("positions", "names")
     one, two = ("'k'", "'m'") if kind is str else (1, 2)
     raise JitError(
-        f"ren.jit got {option}={given!r}.",
+        f"ren.jit got {option}={shown(given)}.",
         f"It takes {what} of parameters, not their {other}.",
         f"Write {option}={one}, or {option}=({one}, {two}).",
     )
@@ -515,9 +516,9 @@ def _names_at(option: str, positions: tuple[int, ...], function: Any) -> tuple[s
     names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if wrong := [i for i in positions if not -len(names) <= i < len(names)]:
         raise JitError(
-            f"ren.jit got {option}={positions!r} for {inspect.signature(function)}.",
+            f"ren.jit got {option}={shown(positions)} for {inspect.signature(function)}.",
             f"Each is the position of a parameter with a name of its own: 0 to {len(names) - 1}.",
-            f"Leave out {', '.join(map(repr, wrong))}.",
+            f"Leave out {', '.join(map(shown, wrong))}.",
         )
     return tuple(names[i] for i in positions)
 

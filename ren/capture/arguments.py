@@ -30,6 +30,7 @@ class Call:
     Attributes:
         given: what is taken apart: `(args, kwargs)`, or without the static arguments.
         static: the values of the static arguments, by name.
+        named: the arguments that are passed by their names.
         key: the structure of `given` and the key of every static value.
         polys: the polynomials in it.
         values: the other leaves.
@@ -37,6 +38,7 @@ class Call:
 
     given: Any
     static: dict[str, Any]
+    named: frozenset[str]
     key: Hashable
     polys: list[Poly]
     values: list[Any]
@@ -85,7 +87,8 @@ class Signature:
             if unknown := [n for n in names if n not in self._parameters]:
                 raise JitError(
                     f"ren.jit got {option}={names!r} for {name}{self._signature}.",
-                    "Each is the name of a parameter of the function.",
+                    "Each is the name of a parameter of the function. A wrapper has those of the "
+                    "function in it where it is made with functools.wraps.",
                     f"Leave out {', '.join(map(repr, unknown))}.",
                 )
 
@@ -118,7 +121,7 @@ class Signature:
                 "The polynomials among the arguments are what a plan is replayed with.",
                 "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
             )
-        return Call(given, static, key, polys, values)
+        return Call(given, static, frozenset(kwargs), key, polys, values)
 
     def _defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, ...]:
         """The keys of defaults that may have changed since the function was made."""
@@ -136,9 +139,10 @@ class Signature:
 
         def invoke(given: dict[str, Any]) -> Any:
             merged = {**given, **call.static}
-            ordered = {name: merged[name] for name in self._parameters if name in merged}
+            named = {name: merged[name] for name in call.named if name in merged}
+            ordered = {n: merged[n] for n in self._parameters if n in merged and n not in named}
             bound = inspect.BoundArguments(self._signature, ordered)  # type: ignore[arg-type]
-            return self._function(*bound.args, **bound.kwargs)
+            return self._function(*bound.args, **bound.kwargs, **named)
 
         return invoke
 

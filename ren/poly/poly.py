@@ -1065,7 +1065,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
     leaf = p.limbs if p._node is not None else p._leaf
-    if frame is not None and is_mapping(frame):
+    if frame is not None and is_mapping(frame, (p,)):
         what = f"a polynomial of shape {p.shape}"
         refuse_axes(p, frame, len(p.shape) - 2, what, "Poly(rows, ring)")
     return (leaf,), (ring, domain, None, trace_token())
@@ -1090,5 +1090,6 @@ fix_properties(Poly, _ASSIGNED, "Its operators and methods make another one.")
 check_constructor(Poly, "ren.Poly", _OTHERS)
 # What programs call in each of their steps stays as it is.
 _IN_STEPS = ("to_ring", "realize", "contiguous", "from_limbs", "const", "zeros")
-check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS)
+_OF_INTEGERS = "pow mod getitem floordiv round lshift rshift"
+check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS, operators=_OF_INTEGERS)
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

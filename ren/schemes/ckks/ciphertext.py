@@ -65,7 +65,7 @@ from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
 
 
-@refusals.checked_arguments
+@protocols.checked_arguments
 @steady("polys", "noise")
 class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
@@ -293,7 +293,7 @@ class Ciphertext(CiphertextData, Stored):
     __bytes__ = refusals.no_bytes
     if not TYPE_CHECKING:  # checkers take what has these for an array, and `array * ct` too
         __array__, __buffer__ = refusals.no_value, refusals.no_bytes
-    __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these
+    __pandas_priority__ = property(protocols.above_pandas)
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import numbers
@@ -33,6 +32,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
     known_length,
+    with_fields,
 )
 from ren.schemes.ckks.encoding.plaintext import encode, integer_ring, periodic_ring
 from ren.schemes.ckks.noise import bounds as noises
@@ -184,7 +184,7 @@ def prepared(
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
     made = _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
-    return _realized(dataclasses.replace(made, number_type=number_type))
+    return _realized(with_fields(made, number_type=number_type))
 
 
 def _realized(m: LinearMap) -> LinearMap:
