@@ -22,6 +22,7 @@ import jax
 
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
+from ren.capture.fixed_keys import is_object_key
 from ren.config import config
 from ren.core.errors import (
     DeviceError,
@@ -91,6 +92,8 @@ class Jitted(Generic[P, R]):
         self._latest: Captured | None = None  # of them
         # Kinds of calls whose program depends on leaves that keys leave out, and these leaves.
         self._needed: dict[Hashable, frozenset[type]] = {}
+        # Keys of what captures changed, each with its place from the end, and those of before.
+        self._changed: dict[tuple[int, Hashable], Hashable] = {}
         self._alike: Counter[Hashable] = Counter()  # captures, but for constants or lengths
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -140,14 +143,13 @@ class Jitted(Generic[P, R]):
         `places` are those of keys that other plans of such calls were not captured with.
         """
         types = tuple(map(poly_key, polys))
-        values, needed = value_keys(call.values), _NOTHING
-        if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
-            values = value_keys(call.values, needed)
-        key = (call.key, types, values, places)
+        key = (call.key, types, self._values(call)[0], places)
         if (plan := self._kept(key)) is not None:
             return plan
-        with self._alone(key):
-            if (plan := self._kept(key)) is not None:  # captured by another thread meanwhile
+        with self._alone((call.key, types, places)):
+            values, needed = self._values(call)  # another thread captured meanwhile
+            key = (call.key, types, values, places)
+            if (plan := self._kept(key)) is not None:
                 return plan
             names = self._signature.names(call)[1]
             try:
@@ -157,12 +159,36 @@ class Jitted(Generic[P, R]):
                     raise symbolic_value() from None
                 self._need(call, need.leaf)
             else:
+                self._note_changes(values, self._values(call)[0])
                 self._note_constants(key, call)
+                self._note_bound(key, call)
                 if Length in needed:
                     self._note_lengths(key)
                 self._keep(key, plan)
                 return plan
         return self._captured(call, polys, places)
+
+    def _values(self, call: Call) -> tuple[tuple[Hashable, ...], frozenset[type]]:
+        """The keys of leaves and of what the function is bound to; the leaves that need a value.
+
+        What a capture changed of it, by a side effect, counts as it was before.
+        """
+        values, needed, bound = value_keys(call.values), _NOTHING, self._signature.bound()
+        if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
+            values = value_keys(call.values, needed)
+        if bound:
+            values += bound
+        if self._changed:
+            places = enumerate(values, -len(values))
+            values = tuple([self._changed.get(at, at[1]) for at in places])
+        return values, needed
+
+    def _note_changes(self, before: Sequence[Hashable], after: Sequence[Hashable]) -> None:
+        places = enumerate(after, -len(after))
+        changed = {at: key for at, key in zip(places, before, strict=True) if at[1] != key}
+        if changed:
+            with self._lock:
+                self._changed |= changed
 
     def _need(self, call: Call, leaf: type) -> None:
         kind = _kind(call, value_keys(call.values))
@@ -181,7 +207,7 @@ class Jitted(Generic[P, R]):
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
-        """Lets one thread at a time capture for a key: those that wait find its plan."""
+        """Lets one thread at a time capture for a kind of calls: those that wait find its plan."""
         with self._lock:
             turn = self._turns.setdefault(key, threading.RLock())
         try:
@@ -204,6 +230,19 @@ class Jitted(Generic[P, R]):
             "plan's key.\nPass the number itself, which is symbolic, or "
             "Poly.const(c, ring).contiguous().realize().",
         )
+
+    def _note_bound(self, key: Any, call: Call) -> None:
+        """Counts captures that differ in what the function is bound to alone, until plans go."""
+        structure, types, values, _ = key
+        given = values[: len(call.values)]
+        fixed = tuple([v[:2] if is_object_key(v) else v for v in given])
+        if (fixed != given or len(values) > len(given)) and not self._evictions:
+            self._note(
+                (structure, types, fixed, Signature.bound),
+                TOLERATED,
+                "changes of what it is bound to: a closure, a default, or attributes of an object, "
+                "which are part of a plan's key.\nPass what changes as an argument.",
+            )
 
     def _note_lengths(self, key: Any) -> None:
         """Counts captures that differ in lengths alone, until plans begin to go."""
@@ -293,6 +332,7 @@ class Jitted(Generic[P, R]):
             self._plans.clear()
             self._latest = None
             self._needed.clear()
+            self._changed.clear()
             self._alike.clear()
             self._hits = self._misses = self._evictions = 0
 
