@@ -47,7 +47,7 @@ _of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
 @attrs.frozen(cache_hash=True)
 class Settings:
-    """What a program depends on besides its operands. Static: part of the key of a program.
+    """Settings that a program depends on besides its operands: static, a part of its key.
 
     Attributes:
         manual: whether operators do what they say and no more: see `ckks.manual`.
