@@ -153,13 +153,13 @@ class Jitted(Generic[P, R]):
                 return plan
             names = self._signature.names(call)[1]
             try:
-                plan = self._capture(call, polys, stand_ins(call.values, names, needed))
+                with self._noting_changes(call, values, needed):
+                    plan = self._capture(call, polys, stand_ins(call.values, names, needed))
             except Needed as need:
                 if need.leaf in needed:  # what a symbol of another capture stands for
                     raise symbolic_value() from None
                 self._need(call, need.leaf)
             else:
-                self._note_changes(values, self._values(call)[0])
                 self._note_constants(key, call)
                 self._note_bound(key, call)
                 if Length in needed:
@@ -183,12 +183,20 @@ class Jitted(Generic[P, R]):
             values = tuple([self._changed.get(at, at[1]) for at in places])
         return values, needed
 
-    def _note_changes(self, before: Sequence[Hashable], after: Sequence[Hashable]) -> None:
-        places = enumerate(after, -len(after))
-        changed = {at: key for at, key in zip(places, before, strict=True) if at[1] != key}
-        if changed:
-            with self._lock:
-                self._changed |= changed
+    @contextmanager
+    def _noting_changes(
+        self, call: Call, before: Sequence[Hashable], needed: frozenset[type]
+    ) -> Iterator[None]:
+        """Notes what changed of keys inside, where a function is captured, or fails to be."""
+        try:
+            yield
+        finally:
+            after = value_keys(call.values, needed) + self._signature.bound()
+            places = enumerate(after, -len(after))
+            changed = {at: key for at, key in zip(places, before, strict=True) if at[1] != key}
+            if changed:
+                with self._lock:
+                    self._changed = {**self._changed, **changed}
 
     def _need(self, call: Call, leaf: type) -> None:
         kind = _kind(call, value_keys(call.values))

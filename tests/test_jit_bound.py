@@ -323,6 +323,22 @@ def test_what_a_capture_changes_is_no_other_program():
     assert f.cache_info().misses == 3
 
 
+def test_what_a_capture_changes_before_it_fails():
+    runs: list[int] = []
+
+    @ren.jit(static_argnames="fails")
+    def f(x: Poly, fails: bool) -> Poly:
+        runs.append(1)
+        return x * 3 // 0 if fails else x * 3
+
+    x = Poly(NUMBERS, RING)
+    f(x, False)
+    with pytest.raises(TypeError):
+        f(x, True)
+    assert f(x, False).tolist() == [3 * v for v in NUMBERS]
+    assert f.cache_info().misses == 1
+
+
 def test_a_change_beside_one_of_a_capture_is_seen():
     first: list[int] = []
     second = [7]
