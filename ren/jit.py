@@ -153,8 +153,7 @@ class Jitted(Generic[P, R]):
                 return plan
             names = self._signature.names(call)[1]
             try:
-                with self._noting_changes(call, values, needed):
-                    plan = self._capture(call, polys, stand_ins(call.values, names, needed))
+                plan = self._capture(call, polys, stand_ins(call.values, names, needed))
             except Needed as need:
                 if need.leaf in needed:  # what a symbol of another capture stands for
                     raise symbolic_value() from None
@@ -184,19 +183,22 @@ class Jitted(Generic[P, R]):
         return values, needed
 
     @contextmanager
-    def _noting_changes(
-        self, call: Call, before: Sequence[Hashable], needed: frozenset[type]
-    ) -> Iterator[None]:
+    def _noting_changes(self, call: Call) -> Iterator[None]:
         """Notes what changed of keys inside, where a function is captured, or fails to be."""
+
+        def keys() -> list[tuple[int, Hashable]]:
+            found = value_keys(call.values) + self._signature.bound()
+            return list(enumerate(found, -len(found)))
+
+        before = keys()
         try:
             yield
         finally:
-            after = value_keys(call.values, needed) + self._signature.bound()
-            places = enumerate(after, -len(after))
-            changed = {at: key for at, key in zip(places, before, strict=True) if at[1] != key}
-            if changed:
+            pairs = [(new, old) for new, old in zip(keys(), before, strict=True) if new != old]
+            if pairs:
                 with self._lock:
-                    self._changed = {**self._changed, **changed}
+                    was = self._changed
+                    self._changed = {**was, **{new: was.get(old, old[1]) for new, old in pairs}}
 
     def _need(self, call: Call, leaf: type) -> None:
         kind = _kind(call, value_keys(call.values))
@@ -287,7 +289,7 @@ class Jitted(Generic[P, R]):
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
         try:
-            with collector_paused():
+            with collector_paused(), self._noting_changes(call):
                 plan = capture(function, self._name, structure, others, self._options, donated)
         except RenError as error:
             _name_symbols(error)
