@@ -28,7 +28,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     of_total,
     with_type,
 )
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.operation_hooks import Settings, operation, settings
 from ren.schemes.ckks.arithmetic.shapes import (
     check_axis,
     check_is_in_slots,
@@ -56,7 +56,7 @@ from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.functions import array_protocols as protocols
 from ren.schemes.ckks.functions.arguments import stated
-from ren.schemes.ckks.functions.calls import call, settings
+from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.logic import over_truth, selected
 from ren.schemes.ckks.noise.estimate import bits_text
 from ren.schemes.ckks.noise.readable import is_known
@@ -99,8 +99,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
-        program = (is_manual(), settings())  # what it depends on besides the ciphertext
-        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.static_dtype, program)
+        kinds = (x.span, x.static_dtype, settings())
+        static = (x.layout.static, x.level, x.params, x.own_scale, *kinds)
         kind = x.stated_dtype
         code = Aside(kind.code if isinstance(kind, Implied) else _UNKNOWN)
         return (*x.polys, *x.layout.leaves, Aside(x.noise), KeyId(x.key_id), code), static
@@ -556,16 +556,28 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         polys = tuple(realize_polys(polys))
     dtype = x.static_dtype
     kinds = (x.span, dtype, _name_of(dtype or x.default_dtype))
-    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
+    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, _settings_of(x))
     return (*polys, traced(x.noise)), static
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
-    (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
+    *polys, noise = children
+    level, layout, key_id, params, scale, span, dtype, _, given = static
     layout = without_axis(polys, layout)
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
-    return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+    made = Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+    if given is not settings():
+        vars(made)["_settings"] = given
+    return made
+
+
+def _settings_of(x: Ciphertext) -> Settings:
+    """The settings here; those of a structure that JAX compares, in which there are no arrays."""
+    polys = [p for p in x.polys if type(p) is Poly]
+    if all([hasattr(p._in_memory(), "shape") for p in polys]):
+        return settings()
+    return vars(x).get("_settings", settings())
 
 
 @lru_cache(maxsize=64)
