@@ -48,6 +48,7 @@ from ren.schemes.ckks.circuits import (
     shaping,
     tables,
 )
+from ren.schemes.ckks.circuits.entries import numbers_of
 from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
@@ -58,7 +59,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     without_axis,
 )
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
-from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
+from ren.schemes.ckks.encoding.encoder import rank_of
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions import array_protocols as protocols
@@ -290,7 +291,7 @@ class Ciphertext(CiphertextData, Stored):
                 text = f"A vector of {count} numbers"
                 linear.check_no_batch_axis(count, self, text, "batch @ w, for each vector")
             return self.dot(matrix)
-        result = linear.product(as_numbers(matrix)[None], self)
+        result = linear.product(numbers_of(matrix)[None], self)
         return result.reshape(result.shape[-1])
 
     def __matmul__(self, matrix: Any) -> Ciphertext:

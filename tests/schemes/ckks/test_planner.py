@@ -280,7 +280,9 @@ def test_digits_that_are_not_needed_cost_no_special_prime():
 
 
 def test_more_digits_than_moduli_are_refused():
-    with pytest.raises(ParameterError, match="Keys of 12 digits.*\n.*have 11.\n.*dnum=11 or less"):
+    with pytest.raises(
+        ParameterError, match=r"Keys of 12 digits.*\n.*have 11\.\n.*dnum=11 or less"
+    ):
         Parameters.for_depth(6, n=1 << 15, dnum=12)
 
 

@@ -17,7 +17,6 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -31,7 +30,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits import linear, mixing, reductions, shaping
-from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.entries import Entries, numbers_of
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -292,7 +291,7 @@ def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
 
 def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
     """The product of each row of a matrix with a vector, by diagonals."""
-    result = linear.product(as_numbers(w)[:, None], ct, is_transposed=True)
+    result = linear.product(numbers_of(w)[:, None], ct, is_transposed=True)
     return reshaped(result, (result.layout.shape or ())[:-1])
 
 
@@ -336,7 +335,7 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
 
 def product(ct: CiphertextT, matrix: Any) -> CiphertextT:
     """ct @ matrix for a table by its columns: sums of columns, one level, no rotation."""
-    m = matrix if isinstance(matrix, Symbolic) else as_numbers(matrix)
+    m = numbers_of(matrix)
     if m.ndim != 2 or m.shape[0] != ct.shape[-1]:
         raise ParameterError(
             f"A table of shape {ct.shape} was multiplied by an array of shape {m.shape}.",
