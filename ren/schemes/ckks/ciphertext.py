@@ -48,7 +48,7 @@ from ren.schemes.ckks.circuits import (
     shaping,
     tables,
 )
-from ren.schemes.ckks.circuits.entries import numbers_of
+from ren.schemes.ckks.circuits.entries import numbers_of, of_symbols
 from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
@@ -274,6 +274,7 @@ class Ciphertext(CiphertextData, Stored):
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
+        matrix = of_symbols(matrix)
         if isinstance(matrix, Plaintext):
             is_flat = self.layout.shape or matrix.layout.shape
             return tables.with_vector(matrix, self) if is_flat else self.dot(matrix)
@@ -300,6 +301,7 @@ class Ciphertext(CiphertextData, Stored):
         With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`. A matrix packed flat,
         with a vector, takes the product and the sum along an axis.
         """
+        matrix = of_symbols(matrix)
         if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
             return matmul.matmul(self, matrix)
         if isinstance(matrix, Ciphertext | Plaintext) and (

@@ -157,10 +157,16 @@ def _remedy(values: Any) -> str:
     return "Pass a NumPy array or a list of rows: matrix @ ct, or ckks.linear(matrix, ctx)."
 
 
+def of_symbols(values: Any) -> Any:
+    """The symbol that stands for a list of symbols; anything else as it is."""
+    symbol = as_symbol(values)
+    return values if symbol is None else symbol
+
+
 def numbers_of(values: Any) -> NDArray | Symbolic:
     """Values of users as an array, or the symbol that stands for one: see `as_numbers`."""
-    symbol = as_symbol(values)
-    return as_numbers(values) if symbol is None else symbol
+    given = of_symbols(values)
+    return given if isinstance(given, Symbolic) else as_numbers(given)
 
 
 def checked(values: Any, axes: tuple[int, ...], what: str) -> NDArray | Symbolic:

@@ -244,6 +244,19 @@ def test_matrices_of_other_types_are_arguments_too(ctx4, dtype):
 
 
 @pytest.mark.usefixtures("interpreted")
+def test_lists_of_rows_are_matrices_among_the_arguments(ctx4):
+    values = drawn(3)
+    f, g = ren.jit(lambda m, x: m @ x), ren.jit(lambda m, x: x @ m)
+    for m in ([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0], [2.0, 0.0, 0.5]]):
+        assert error(f(m, ctx4.encrypt(values)), np.array(m) @ values) < BAR
+        assert error(f([np.array(row) for row in m], ctx4.encrypt(values)), m @ values) < BAR
+        assert error(g(np.transpose(m).tolist(), ctx4.encrypt(values)), m @ values) < BAR
+    assert f.cache_info()[:2] == (2, 2)  # numbers and arrays have a plan each
+    assert g.cache_info()[:2] == (1, 1)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interpreted")
 def test_tables_and_blocks_meet_matrices_that_are_arguments(ctx4):
     matrix, table, long = drawn(4, 6), drawn(6, 2), drawn(700)
     flat, columns = ctx4.encrypt(table), ctx4.encrypt(table, pack="columns")
@@ -277,6 +290,7 @@ def test_maps_are_encoded_of_arguments_inside_of_a_function(ctx4):
         assert f.cache_info().misses == 1
 
 
+@pytest.mark.long
 def test_a_server_with_the_keys_of_a_plan_takes_any_matrix_of_that_shape(ctx4):
     f, values = ren.jit(lambda m, x: m @ x), drawn(8)
     banded = np.eye(8) + np.eye(8, k=1)
