@@ -24,7 +24,7 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.capture.fixed_keys import is_object_key
-from ren.capture.pytrees import take_apart
+from ren.capture.pytrees import Structure, take_apart
 from ren.config import config
 from ren.core.attributes import lacking
 from ren.core.errors import (
@@ -45,7 +45,15 @@ from ren.poly import Poly
 from ren.poly.checks import check_options
 from ren.poly.key_ids import KeyId
 from ren.poly.realization import is_capturing, is_inlining, symbolic_value
-from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength, UnfitPlaces
+from ren.poly.symbolic import (
+    Length,
+    Needed,
+    Unfit,
+    UnfitLength,
+    UnfitPlaces,
+    key_of,
+    sampled,
+)
 
 DEFAULT_MAX_PLANS = 16
 P = ParamSpec("P")
@@ -155,6 +163,17 @@ class Jitted(Generic[P, R]):
         """Captures the plan of such a call where there is none; nothing runs."""
         call = self._signature.call(args, kwargs)
         self._captured(call, realized(call.polys))
+
+    def _planned(self, args: tuple[Any, ...]) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
+        """A call as it will be captured, for a plan: its arrays are symbols."""
+        call = self._signature.call(args, {})
+        others = [
+            sampled(value, name)
+            if getattr(value, "ndim", 0) and key_of(value) is not None
+            else value
+            for value, name in zip(call.values, self._signature.names(call)[1], strict=True)
+        ]
+        return call.structure(call.polys), others, self._signature.function(call)
 
     def _captured(
         self, call: Call, polys: list[Poly], places: tuple[Hashable, ...] = ()

@@ -305,9 +305,11 @@ def check_readable(x: CiphertextData, what: str) -> None:
     if math.isnan(bound):
         report(
             f"{what}: the error of these numbers is unknown; a bound left the interval of a "
-            "function, or 2^60, or the range of a level under JAX, where they were computed.",
+            "function, or 2^60, or the range of a level under JAX, where they were computed. Or "
+            "ckks.from_polys() got none.",
             x.params,
-            "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
+            "Pass a larger interval there, or state a bound that you know: ct.within(bound); for "
+            "polynomials ckks.from_polys(..., bound=, error=).",
         )
     elif bound > limit_of(x) * range_checks.TOLERANCE:
         report(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import numbers
+from functools import partial
 from typing import Any
 
 import attrs
@@ -11,10 +12,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import OperandError, ParameterError, TracedValueError, kind_of
-from ren.poly.symbolic import Symbolic
+from ren.core.errors import OperandError, ParameterError, kind_of
+from ren.poly.symbolic import Symbolic, as_symbol, derived
 from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows, is_sparse
-from ren.schemes.ckks.noise.range_checks import is_planning
 
 
 @attrs.frozen(eq=False)
@@ -22,19 +22,22 @@ class Entries:
     """The matrix with values[e] at (rows[e], columns[e]), each place once, and zero elsewhere.
 
     Args:
-        values: float64 or complex128 [count].
+        values: float64 or complex128 [count]; or a symbol, of a matrix that is an argument of a
+            captured function.
         shape: (m, k).
         places: rows and columns, integers [count]; of a matrix int32, which takes half. None where
             no entry is zero: places are then in C order, and take no memory.
     """
 
-    values: NDArray
+    values: NDArray | Symbolic
     shape: tuple[int, int]
     places: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
 
     @classmethod
-    def of(cls, matrix: NDArray) -> Entries:
-        """Those of an array [m, k]."""
+    def of(cls, matrix: NDArray | Symbolic) -> Entries:
+        """Those of an array [m, k]; all of a symbol, whatever its numbers are."""
+        if isinstance(matrix, Symbolic):
+            return cls(matrix.map(np.ravel), (matrix.shape[0], matrix.shape[1]))
         held, (m, k) = matrix != 0, matrix.shape
         if held.all():
             return cls(matrix.reshape(-1), (m, k))
@@ -65,7 +68,7 @@ class Entries:
     @property
     def digest(self) -> bytes:
         """A digest of the content: places, values with their type, shape."""
-        arrays = *(self.places or ()), self.values
+        arrays = *(self.places or ()), np.asarray(self.values)
         kinds = repr((self.shape, [array.dtype for array in arrays]))
         found = hashlib.blake2b(kinds.encode(), digest_size=16)
         for array in arrays:
@@ -112,7 +115,8 @@ class Entries:
         rows = (rows * stride + copy * row_shift).ravel()
         columns = (columns * stride + copy * column_shift).ravel()
         m, k = self.shape
-        return Entries(np.tile(self.values, count), (m * count, k * count), (rows, columns))
+        values = derived(partial(np.tile, reps=count), self.values)
+        return Entries(values, (m * count, k * count), (rows, columns))
 
 
 def _placed(
@@ -153,33 +157,32 @@ def _remedy(values: Any) -> str:
     return "Pass a NumPy array or a list of rows: matrix @ ct, or ckks.linear(matrix, ctx)."
 
 
-def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
-    """An array of numbers as float64 or complex128.
+def of_symbols(values: Any) -> Any:
+    """The symbol that stands for a list of symbols; anything else as it is."""
+    symbol = as_symbol(values)
+    return values if symbol is None else symbol
+
+
+def numbers_of(values: Any) -> NDArray | Symbolic:
+    """Values of users as an array, or the symbol that stands for one: see `as_numbers`."""
+    given = of_symbols(values)
+    return given if isinstance(given, Symbolic) else as_numbers(given)
+
+
+def checked(values: Any, axes: tuple[int, ...], what: str) -> NDArray | Symbolic:
+    """An array of numbers as float64 or complex128, or a symbol that stands for one.
 
     Args:
-        values: an array, or what NumPy makes one of.
+        values: an array, what NumPy makes one of, or an argument of a captured function.
         axes: how many axes it may have.
         what: its name in errors: "a matrix".
-        how: what makes it known before a capture, for errors.
 
     Raises:
         ParameterError: another number of axes, no numbers, or none at all.
-        TracedValueError: an argument of a function that is being captured.
     """
-    if isinstance(values, Symbolic):
-        if is_planning():
-            raise TracedValueError(
-                f"A ciphertext was multiplied by {what} of which a plan got the shape alone.",
-                "Which rotations that takes depends on its numbers.",
-                "Pass the array itself: ckks.plan(f, array, ckks.spec(8)).",
-            )
-        raise TracedValueError(
-            f"A ciphertext was multiplied by the argument {values.name!r}, {what}.",
-            "Which rotations that takes depends on its numbers, which a plan does not know.",
-            f"Encode it outside, {how}, and pass the map.",
-        )
     check_rows(values)
-    m = as_numbers(values)
+    given = numbers_of(values)
+    m = np.asarray(given.sample) if isinstance(given, Symbolic) else given
     if m.ndim == 0 and axes == (2,):
         raise OperandError(
             f"A{kind_of(values)[1:]} was given as {what}.",
@@ -196,4 +199,5 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             if axes == (2,)
             else "Give kernels as [size], or as [outputs, inputs, size].",
         )
-    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64, copy=False)
+    kind = np.complex128 if m.dtype.kind == "c" else np.float64
+    return derived(lambda values: np.asarray(values).astype(kind, copy=False), given)
