@@ -1,7 +1,7 @@
 """Count what 120 programs on ciphertexts cost: levels, rotations, keys, products, limb-NTTs.
 
-`make golden` writes the counts to `tests/counted_programs.txt`; `tests/test_counted_programs.py` asks
-that no count is above that of the file. A change that lowers one rewrites the file.
+`make golden` writes the counts to `tests/counted_programs.txt`. `tests/test_counted_programs.py`
+asks that no count is above that of the file. A change that lowers one rewrites the file.
 
 A line is a program in Python, on the arguments that `ARGUMENTS` has by name. Others are functions
 of the examples, with a name. All are recorded at the least depth that suffices, for n = 2^12 and
