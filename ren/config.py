@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ren.core import html
-from ren.core.errors import SettingError, UnknownSettingError
+from ren.core.errors import SettingError, UnknownSettingError, shown
 from ren.core.text_table import columns
 
 TIERS = ("eager", "units", "graph", "auto")
@@ -80,9 +80,9 @@ class Setting:
         """
         try:
             return self.check(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OSError):
             raise SettingError(
-                f"ren.config.{self.name} got {value!r}.",
+                f"ren.config.{self.name} got {shown(value)}.",
                 f"It is {self.needed}.",
                 f"The default is {self.default!r}.",
             ) from None
@@ -122,9 +122,11 @@ def _auto_switch(value: Any) -> bool | str:
 
 
 def _folder(value: Any) -> str | None:
-    """A path, of which "~" is the user's home; "off" in any case of its letters."""
-    path = os.path.expanduser(os.fspath(value)) if value is not None else None
-    return "off" if path and path.lower() == "off" else path or None
+    """An absolute path, of which "~" is the user's home; "off" in any case of its letters."""
+    path = os.path.expanduser(os.fspath(value)) if value is not None else ""
+    if path.lower() == "off":
+        return "off"
+    return os.path.abspath(path) if path else None
 
 
 # Rows of `Config`, typed as the values of its instances are.
@@ -319,7 +321,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             continue
         try:
             values[setting.name] = setting.parsed(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OSError):
             _ignored(f"{setting.variable}={text!r}", setting.needed, values[setting.name])
     for pair in _disordered(values):
         both = [_BY_NAME[name] for name in pair]

@@ -23,7 +23,8 @@ import jax
 
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
-from ren.capture.pytrees import take_apart
+from ren.capture.fixed_keys import is_object_key
+from ren.capture.pytrees import Structure, take_apart
 from ren.config import config
 from ren.core.attributes import lacking
 from ren.core.errors import (
@@ -33,6 +34,7 @@ from ren.core.errors import (
     RecaptureWarning,
     RenError,
     kind_of,
+    shown,
 )
 from ren.core.node import collector_paused
 from ren.core.text_table import counted, duration
@@ -43,7 +45,15 @@ from ren.poly import Poly
 from ren.poly.checks import check_options
 from ren.poly.key_ids import KeyId
 from ren.poly.realization import is_capturing, is_inlining, symbolic_value
-from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength, UnfitPlaces
+from ren.poly.symbolic import (
+    Length,
+    Needed,
+    Unfit,
+    UnfitLength,
+    UnfitPlaces,
+    key_of,
+    sampled,
+)
 
 DEFAULT_MAX_PLANS = 16
 P = ParamSpec("P")
@@ -99,6 +109,8 @@ class Jitted(Generic[P, R]):
         self._latest: Captured | None = None  # of them
         # Kinds of calls whose program depends on leaves that keys leave out, and these leaves.
         self._needed: dict[Hashable, frozenset[type]] = {}
+        # Keys of what captures changed, each with its place from the end, and those of before.
+        self._changed: dict[tuple[int, Hashable], Hashable] = {}
         self._alike: Counter[Hashable] = Counter()  # captures, but for constants or lengths
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -152,6 +164,17 @@ class Jitted(Generic[P, R]):
         call = self._signature.call(args, kwargs)
         self._captured(call, realized(call.polys))
 
+    def _planned(self, args: tuple[Any, ...]) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
+        """A call as it will be captured, for a plan: its arrays are symbols."""
+        call = self._signature.call(args, {})
+        others = [
+            sampled(value, name)
+            if getattr(value, "ndim", 0) and key_of(value) is not None
+            else value
+            for value, name in zip(call.values, self._signature.names(call)[1], strict=True)
+        ]
+        return call.structure(call.polys), others, self._signature.function(call)
+
     def _captured(
         self, call: Call, polys: list[Poly], places: tuple[Hashable, ...] = ()
     ) -> Captured:
@@ -160,14 +183,13 @@ class Jitted(Generic[P, R]):
         `places` are those of keys that other plans of such calls were not captured with.
         """
         types = tuple(map(poly_key, polys))
-        values, needed = value_keys(call.values), _NOTHING
-        if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
-            values = value_keys(call.values, needed)
-        key = (call.key, types, values, places)
+        key = (call.key, types, self._values(call)[0], places)
         if (plan := self._kept(key)) is not None:
             return plan
-        with self._alone(key):
-            if (plan := self._kept(key)) is not None:  # captured by another thread meanwhile
+        with self._alone((call.key, types, places)):
+            values, needed = self._values(call)  # another thread captured meanwhile
+            key = (call.key, types, values, places)
+            if (plan := self._kept(key)) is not None:
                 return plan
             names = self._signature.names(call)[1]
             try:
@@ -178,11 +200,45 @@ class Jitted(Generic[P, R]):
                 self._need(call, need.leaf)
             else:
                 self._note_constants(key, call)
+                self._note_bound(key, call)
                 if Length in needed:
                     self._note_lengths(key)
                 self._keep(key, plan)
                 return plan
         return self._captured(call, polys, places)
+
+    def _values(self, call: Call) -> tuple[tuple[Hashable, ...], frozenset[type]]:
+        """The keys of leaves and of what the function is bound to; the leaves that need a value.
+
+        What a capture changed of it, by a side effect, counts as it was before.
+        """
+        values, needed, bound = value_keys(call.values), _NOTHING, self._signature.bound()
+        if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
+            values = value_keys(call.values, needed)
+        if bound:
+            values += bound
+        if self._changed:
+            places = enumerate(values, -len(values))
+            values = tuple([self._changed.get(at, at[1]) for at in places])
+        return values, needed
+
+    @contextmanager
+    def _noting_changes(self, call: Call) -> Iterator[None]:
+        """Notes what changed of keys inside, where a function is captured, or fails to be."""
+
+        def keys() -> list[tuple[int, Hashable]]:
+            found = value_keys(call.values) + self._signature.bound()
+            return list(enumerate(found, -len(found)))
+
+        before = keys()
+        try:
+            yield
+        finally:
+            pairs = [(new, old) for new, old in zip(keys(), before, strict=True) if new != old]
+            if pairs:
+                with self._lock:
+                    was = self._changed
+                    self._changed = {**was, **{new: was.get(old, old[1]) for new, old in pairs}}
 
     def _need(self, call: Call, leaf: type) -> None:
         kind = _kind(call, value_keys(call.values))
@@ -201,7 +257,7 @@ class Jitted(Generic[P, R]):
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
-        """Lets one thread at a time capture for a key: those that wait find its plan."""
+        """Lets one thread at a time capture for a kind of calls: those that wait find its plan."""
         with self._lock:
             turn = self._turns.setdefault(key, threading.RLock())
         try:
@@ -224,6 +280,19 @@ class Jitted(Generic[P, R]):
             "plan's key.\nPass the number itself, which is symbolic, or "
             "Poly.const(c, ring).contiguous().realize().",
         )
+
+    def _note_bound(self, key: Any, call: Call) -> None:
+        """Counts captures that differ in what the function is bound to alone, until plans go."""
+        structure, types, values, _ = key
+        given = values[: len(call.values)]
+        fixed = tuple([v[:2] if is_object_key(v) else v for v in given])
+        if (fixed != given or len(values) > len(given)) and not self._evictions:
+            self._note(
+                (structure, types, fixed, Signature.bound),
+                TOLERATED,
+                "changes of what it is bound to: a closure, a default, or attributes of an object, "
+                "which are part of a plan's key.\nPass what changes as an argument.",
+            )
 
     def _note_lengths(self, key: Any) -> None:
         """Counts captures that differ in lengths alone, until plans begin to go."""
@@ -260,7 +329,7 @@ class Jitted(Generic[P, R]):
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
         try:
-            with collector_paused():
+            with collector_paused(), self._noting_changes(call):
                 plan = capture(function, self._name, structure, others, self._options, donated)
         except RenError as error:
             _name_symbols(error)
@@ -313,6 +382,7 @@ class Jitted(Generic[P, R]):
             self._plans.clear()
             self._latest = None
             self._needed.clear()
+            self._changed.clear()
             self._alike.clear()
             self._hits = self._misses = self._evictions = 0
 
@@ -469,7 +539,7 @@ def jit(
         )
     if not isinstance(max_plans, numbers.Integral) or max_plans < 1:
         raise JitError(
-            f"ren.jit got max_plans={max_plans!r}.",
+            f"ren.jit got max_plans={shown(max_plans)}.",
             "It is how many captured plans are held: an integer >= 1.",
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
@@ -501,7 +571,7 @@ def _given(option: str, given: Any, kind: type) -> tuple[Any, ...]:
     what, other = ("names", "positions") if kind is str else ("positions", "names")
     one, two = ("'k'", "'m'") if kind is str else (1, 2)
     raise JitError(
-        f"ren.jit got {option}={given!r}.",
+        f"ren.jit got {option}={shown(given)}.",
         f"It takes {what} of parameters, not their {other}.",
         f"Write {option}={one}, or {option}=({one}, {two}).",
     )
@@ -515,9 +585,9 @@ def _names_at(option: str, positions: tuple[int, ...], function: Any) -> tuple[s
     names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if wrong := [i for i in positions if not -len(names) <= i < len(names)]:
         raise JitError(
-            f"ren.jit got {option}={positions!r} for {inspect.signature(function)}.",
+            f"ren.jit got {option}={shown(positions)} for {inspect.signature(function)}.",
             f"Each is the position of a parameter with a name of its own: 0 to {len(names) - 1}.",
-            f"Leave out {', '.join(map(repr, wrong))}.",
+            f"Leave out {', '.join(map(shown, wrong))}.",
         )
     return tuple(names[i] for i in positions)
 

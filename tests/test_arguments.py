@@ -202,8 +202,9 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
 }
 # Functions and types that take no ciphertext, or numbers in its place.
 OTHERS = {
-    "PRESETS", "approximate", "context", "convolution", "debug", "intervals", "linear",
-    "load_context", "load_server", "manual", "math", "pad", "plan", "spec", "stats", "testing",
+    "PRESETS", "approximate", "context", "convolution", "debug", "from_polys", "intervals",
+    "linear", "load_context", "load_server", "manual", "math", "pad", "plan", "spec", "stats",
+    "testing",
 }  # fmt: skip
 PAIRS = {
     "equal", "floor_divide", "greater", "greater_equal", "less", "less_equal", "logical_and",

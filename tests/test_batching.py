@@ -114,6 +114,20 @@ def test_every_axis_of_a_batch_is_mapped_over(axes, out):
     assert np.array_equal(got.tolist(), want.swapaxes(0, 1) if moved else want)
 
 
+def test_axes_may_be_a_tree_of_the_structure_of_a_polynomial():
+    def axes(axis):
+        return jax.tree.map(lambda _: axis, ROWS)
+
+    want = np.array(ROWS.tolist())
+    for given in (ROWS, jax.vmap(lambda p: p, in_axes=(axes(0),), out_axes=axes(0))(ROWS)):
+        pair = jax.vmap(lambda d, q: d["a"] + q, in_axes=({"a": axes(0)}, axes(None)))
+        assert np.array_equal(pair({"a": given}, ROWS[0]).tolist(), (want + want[0]) % RING.q)
+    with pytest.raises(ParameterError, match=r"in_axes=.* on a polynomial"):
+        jax.vmap(lambda p: p + 1, in_axes=(axes(1),))(ROWS)
+    with pytest.raises(ParameterError, match=r"out_axes=.* on a polynomial"):
+        jax.vmap(lambda p: p + 1, out_axes=axes(-1))(ROWS)
+
+
 def test_arrays_beside_polynomials_are_mapped_over_any_axis():
     k = np.arange(4, dtype=np.uint32).reshape(2, 2)
     poly, array = jax.vmap(lambda p, k: (p, k), in_axes=(0, 1), out_axes=(0, 1))(ROWS, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 
@@ -22,7 +23,7 @@ OTHER = {
     "rearm_max_volatility": ("0.5", 0.5),
     "native": ("1", True),
     "progress": ("0", False),
-    "cache_dir": ("somewhere", "somewhere"),
+    "cache_dir": ("somewhere", os.path.abspath("somewhere")),
     "compile_cooldown_max_ns": ("7_000_000_000", 7_000_000_000),
 }
 
@@ -201,3 +202,14 @@ def test_a_cache_folder_may_be_in_the_home(monkeypatch):
     monkeypatch.setenv("HOME", "/somewhere")
     monkeypatch.setenv("USERPROFILE", "/somewhere")
     assert Config({"REN_CACHE_DIR": "~/kernels"}).cache_dir == "/somewhere/kernels"
+
+
+def test_a_relative_cache_folder_stays_where_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = Config({"REN_CACHE_DIR": "kernels"})
+    assert made.cache_dir == str(tmp_path / "kernels")
+    made.cache_dir = os.path.join("..", "others")
+    monkeypatch.chdir("/")
+    assert made.cache_dir == str(tmp_path.parent / "others")
+    with pytest.raises(SettingError, match=r"<integer of \d+ bits>"):
+        made.cache_ttl_s = -(10**5000)

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ren
 from examples import __main__ as both
-from examples import client, scoring
+from examples import client, scoring, threshold
 from examples.messages import MAX_BYTES, Kind, MessageError, receive, send
+from ren import Poly
 from ren.schemes import ckks
 
 ROOT = Path(__file__).parents[1]
@@ -140,3 +142,28 @@ def test_a_client_says_when_the_server_is_gone() -> None:
         peer.close()
         with pytest.raises((MessageError, ConnectionError)):
             ask(Kind.KEYS, b"")
+
+
+@pytest.mark.long
+def test_three_parties_decrypt_together(capsys: pytest.CaptureFixture[str]) -> None:
+    threshold.main()
+    printed = capsys.readouterr().out
+    assert "[0.33 0.4  0.47 0.53 0.6 ]" in printed and "INSECURE" in printed
+
+
+@pytest.mark.long
+def test_two_of_three_parties_learn_nothing_and_shares_never_repeat() -> None:
+    ctx, a = ckks.context(params=threshold.PARAMS).public(), Poly.uniform(threshold.TOP).ntt()
+    parties = [threshold.Party(a) for _ in range(3)]
+    b = parties[0].b + parties[1].b + parties[2].b
+    values = np.array([0.5, -0.25, 1.0])
+    x = threshold.encrypt(ctx, a, b, values)
+    shares = [party.share(x) for party in parties]
+    assert np.abs(threshold.decrypt(ctx, x, shares) - values).max() < 2.0**-8
+    assert np.abs(threshold.decrypt(ctx, x, shares[:2]) - values).min() > 1
+    again = [party.share(x) for party in parties]
+    assert not any(map(ren.equal, shares, again))
+    # What the noise hides: the error of the ciphertext is 2^30 times smaller.
+    exact = x.polys[0] + sum(x.polys[1] * p._secret for p in parties)
+    error = exact - ctx.encode(values).poly
+    assert max(map(abs, error.tolist(centered=True))) < threshold.SMUDGING >> 30

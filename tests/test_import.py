@@ -66,3 +66,23 @@ def test_every_name_is_there_and_others_are_not() -> None:
     with pytest.raises(AttributeError, match=r"Write `from ren\.schemes import ckks`") as caught:
         getattr(ren, name)
     assert (caught.value.name, caught.value.obj) == (name, ren)
+
+
+AGAIN = """
+import sys
+import jax
+for _ in range(3):
+    import ren
+    from ren.lowering.backends.native import library
+    p = ren.Poly([1, 2, 3, 4], ren.RingSpec(n=4, moduli=(97,)))
+    assert (p * p).tolist() == [73, 77, 91, 20], (p * p).tolist()
+    assert library.outcome().name or library.outcome().reason.startswith("no C++")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ren"]:
+        del sys.modules[name]
+"""
+
+
+@pytest.mark.long
+def test_ren_is_imported_again_where_its_modules_were_dropped() -> None:
+    """XLA keeps the native kernels of the first import, under the same name."""
+    subprocess.run([sys.executable, "-W", "error", "-c", AGAIN], check=True, timeout=120)

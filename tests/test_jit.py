@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import time
 from collections import namedtuple
@@ -744,3 +745,31 @@ def test_an_argument_that_holds_itself():
     p.append(p)
     with pytest.raises(ren.errors.JitError, match="holds itself"):
         ren.jit(lambda q: q[0] * 2)(p)
+
+
+def _wrapped(wrapper):
+    return functools.wraps(_shifted)(wrapper)
+
+
+def _shifted(x, k):
+    return x.shift(k)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "call"),
+    [
+        (lambda *args, **kwargs: _shifted(*args, **kwargs), lambda f, x: f(x, k=2)),
+        (lambda x, **kwargs: _shifted(x, **kwargs), lambda f, x: f(x, k=2)),
+        (lambda x, **kwargs: _shifted(x, **kwargs), lambda f, x: f(k=2, x=x)),
+        (lambda *args: _shifted(*args), lambda f, x: f(x, 2)),
+        (lambda a, b: _shifted(a, b), lambda f, x: f(x, 2)),
+    ],
+)
+def test_static_arguments_go_through_wrappers_as_they_are_passed(wrapper, call):
+    ring = RingSpec(n=8, moduli=(97,))
+    f, x = ren.jit(_wrapped(wrapper), static_argnames="k"), Poly(range(8), ring)
+    for _ in range(2):
+        assert call(f, x).tolist() == [91, 90, 0, 1, 2, 3, 4, 5]
+    assert f.cache_info()[:2] == (1, 1)
+    with pytest.raises(ren.errors.JitError, match=r"functools\.wraps"):
+        ren.jit(lambda *args: _shifted(*args), static_argnames="k")

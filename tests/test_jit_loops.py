@@ -124,6 +124,26 @@ def test_loops_are_as_without_jit(loop) -> None:
     assert jitted.cache_info().misses == 1
 
 
+def test_loops_leak_no_tracer() -> None:
+    """Under JAX's own check, against Python's integers."""
+
+    def nested(x: Poly) -> Poly:
+        square = (x * x).realize()
+        inner = lambda c: lax.fori_loop(0, 2, lambda j, d: d * square + x, c)  # noqa: E731
+        return lax.fori_loop(0, 2, lambda i, c: inner(c * x), x)
+
+    want = x = X.tolist()
+    square = oracle.mul(x, x, Q)
+    for _ in range(2):
+        want = oracle.mul(want, x, Q)
+        for _ in range(2):
+            want = oracle.add(oracle.mul(want, square, Q), x, Q)
+    with jax.checking_leaks():
+        assert ren.jit(nested)(X).tolist() == want
+        rows = ren.jit(lambda rows: lax.map(lambda row: row * row, rows))(ROWS)
+    assert rows.tolist() == [oracle.mul(row, row, Q) for row in ROWS.tolist()]
+
+
 @pytest.mark.long
 def test_integers_of_every_type_are_exact() -> None:
     """Against Python's integers; a loop of JAX without ren.jit traces them too."""

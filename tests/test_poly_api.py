@@ -270,3 +270,44 @@ def test_limbs_on_the_host_are_read_only() -> None:
     x = Poly.from_limbs(view, ring)
     array[:] = 1
     assert x.tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 64])
+@pytest.mark.parametrize("count", [1, 3])
+def test_values_are_those_at_odd_powers_of_the_root(n: int, count: int) -> None:
+    ring = RingSpec(n, RingSpec.primes(n, 30, count))
+    q, psi = ring.q, ring.root
+    assert pow(psi, n, q) == q - 1
+    draw = np.random.default_rng(n)
+    batch = [[int(c) << 40 for c in draw.integers(-(1 << 40), 1 << 40, n)] for _ in range(2)]
+    points = [pow(psi, 2 * j + 1, q) for j in range(n)]
+    want = [[sum(c * pow(x, i, q) for i, c in enumerate(p)) % q for x in points] for p in batch]
+    p = Poly(batch, ring)
+    assert p.values().tolist() == want
+    assert (p[0] * p[1]).values().tolist() == [a * b % q for a, b in zip(*want, strict=True)]
+    back = Poly.from_values(want, ring)
+    assert back.domain is Domain.NTT and back.tolist() == [[c % q for c in p] for p in batch]
+    shifted = [[w - 5 * q for w in row] for row in want]  # of any size and sign
+    assert Poly.from_values(shifted, ring).tolist() == back.tolist()
+
+
+def test_values_among_the_arguments_are_inputs_of_the_plan(ring: RingSpec) -> None:
+    f = ren.jit(lambda v, p: Poly.from_values(v, p.ring) * p)
+    p = Poly(A, ring)
+    for v in (np.arange(8), np.array(B)):
+        want = [int(a) * b % ring.q for a, b in zip(v, p.values(), strict=True)]
+        assert f(v, p).values().tolist() == want
+    assert f.cache_info()[:2] == (1, 1)
+
+
+def test_what_has_no_values_says_what_to_take(ring: RingSpec) -> None:
+    general = RingSpec(256, 3329)
+    for call in (Poly([1], general).values, lambda: Poly.from_values([1] * 256, general)):
+        with pytest.raises(ren.RenError, match=r"q = 1 \(mod 512\).*\n.*RingSpec\.primes\(256"):
+            call()
+    with pytest.raises(ren.RenError, match=r"shape \(3,\) for n = 8.*\n.*8 values"):
+        Poly.from_values([1, 2, 3], ring)
+    with pytest.raises(ren.RenError, match=r"Poly\.from_values\(\) got the number 1\.5"):
+        Poly.from_values([1.5] * 8, ring)
+    with pytest.raises(ren.RenError, match=r"shape \(\) for n = 8"):
+        Poly.from_values(3, ring)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import itemgetter
+from types import FunctionType
 from typing import Any
 
 import attrs
 import jax
 import numpy as np
 
-from ren.capture.fixed_keys import fixed_key
+from ren.capture.fixed_keys import content_key, fixed_key, held_by
 from ren.capture.pytrees import Structure, collect, rebuilder
 from ren.core import op as ops
 from ren.core.errors import JitError
@@ -30,6 +31,7 @@ class Call:
     Attributes:
         given: what is taken apart: `(args, kwargs)`, or without the static arguments.
         static: the values of the static arguments, by name.
+        named: the arguments that are passed by their names.
         key: the structure of `given` and the key of every static value.
         polys: the polynomials in it.
         values: the other leaves.
@@ -37,6 +39,7 @@ class Call:
 
     given: Any
     static: dict[str, Any]
+    named: frozenset[str]
     key: Hashable
     polys: list[Poly]
     values: list[Any]
@@ -78,14 +81,12 @@ class Signature:
                 raise
             self._signature = inspect.Signature()
         self._parameters = self._signature.parameters
-        self._changing = {
-            name: p.default for name, p in self._parameters.items() if _may_change(p.default)
-        }
         for option, names in (("static_argnames", static), ("donate_argnames", donated)):
             if unknown := [n for n in names if n not in self._parameters]:
                 raise JitError(
                     f"ren.jit got {option}={names!r} for {name}{self._signature}.",
-                    "Each is the name of a parameter of the function.",
+                    "Each is the name of a parameter of the function. A wrapper has those of the "
+                    "function in it where it is made with functools.wraps.",
                     f"Leave out {', '.join(map(repr, unknown))}.",
                 )
 
@@ -97,11 +98,9 @@ class Signature:
         """
         given, static = (args, kwargs), {}
         if self._static:
-            given = self._signature.bind(*args, **kwargs).arguments
+            given = self._signature.bind_partial(*args, **kwargs).arguments
             static = {name: given.pop(name) for name in tuple(given) if name in self._static}
         fixed = tuple([(name, _static_key(name, value)) for name, value in static.items()])
-        if self._changing:
-            fixed += self._defaults(args, kwargs)
         polys: list[Poly] = []
         values: list[Any] = []
         try:
@@ -118,16 +117,16 @@ class Signature:
                 "The polynomials among the arguments are what a plan is replayed with.",
                 "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
             )
-        return Call(given, static, key, polys, values)
+        return Call(given, static, frozenset(kwargs), key, polys, values)
 
-    def _defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, ...]:
-        """The keys of defaults that may have changed since the function was made."""
-        passed = self._signature.bind(*args, **kwargs).arguments
-        return tuple(
-            (name, _default_key(default))
-            for name, default in self._changing.items()
-            if name not in passed
-        )
+    def bound(self) -> tuple[Hashable, ...]:
+        """The keys of what the function is bound to, each by all that it holds now."""
+        f = self._function
+        if isinstance(f, FunctionType) and not (
+            f.__closure__ or f.__defaults__ or f.__kwdefaults__
+        ):
+            return ()  # as a rule
+        return tuple(map(content_key, held_by(f)))
 
     def function(self, call: Call) -> Callable[[Any], Any]:
         """The function of what is taken apart, with the static arguments of a call."""
@@ -136,9 +135,10 @@ class Signature:
 
         def invoke(given: dict[str, Any]) -> Any:
             merged = {**given, **call.static}
-            ordered = {name: merged[name] for name in self._parameters if name in merged}
+            named = {name: merged[name] for name in call.named if name in merged}
+            ordered = {n: merged[n] for n in self._parameters if n in merged and n not in named}
             bound = inspect.BoundArguments(self._signature, ordered)  # type: ignore[arg-type]
-            return self._function(*bound.args, **bound.kwargs)
+            return self._function(*bound.args, **bound.kwargs, **named)
 
         return invoke
 
@@ -262,39 +262,6 @@ def realized(polys: list[Poly]) -> list[Poly]:
     if any(p._node is not None and p._node.op is not ops.BUFFER for p in polys):
         return realize_polys(polys)
     return polys
-
-
-def _may_change(default: Any) -> bool:
-    """True for a default that is, or holds, a list, a dict or an array of NumPy."""
-    if isinstance(default, tuple):
-        return any(map(_may_change, default))
-    return isinstance(default, list | dict | np.ndarray)
-
-
-def _default_key(default: Any) -> Hashable:
-    """The key of a default by its numbers; by identity of polynomials and of what has no hash."""
-    polys: list[Poly] = []
-    values: list[Any] = []
-    keys: list[Hashable] = [collect(default, polys, values)]
-    for value in values:
-        try:
-            keys.append(fixed_key(value))
-        except JitError:
-            keys.append(_Same(value))
-    return (*keys, *map(_Same, polys))
-
-
-@attrs.frozen(eq=False)
-class _Same:
-    """A value that equals itself alone; it stays alive, so that no other takes its place."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 def _static_key(name: str, value: Any) -> Hashable:

@@ -62,7 +62,7 @@ from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan, Schedule
 from ren.lowering.program.steps import Input
-from ren.lowering.runtime.host_arrays import placed, scalar_limbs
+from ren.lowering.runtime.host_arrays import own_errors, placed, scalar_limbs
 from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
@@ -158,6 +158,10 @@ class Captured(metaclass=Listed):
         """
         if self.loops is not None:
             self.loops.check_mode()
+        with own_errors():
+            return self._replay(polys, values)
+
+    def _replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
         arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
         for keys in self.keys:
             arrays += keys(values)

@@ -124,7 +124,7 @@ def record_loops(
         TracedValueError: a loop whose carry changes its type, or branches of different types.
     """
     declared: list[TraceInput] = []
-    made: list[tuple[TraceInputs, Any]] = []
+    made: list[tuple[Any, ...]] = []  # nothing that belongs to the trace
 
     def program(*tracers: Any) -> list[Any]:
         inputs = TraceInputs(declared, tracers, prune, place)
@@ -135,10 +135,17 @@ def record_loops(
             check_result(result, name)
             distinct = {id(p): p for p in result.polys if not p.is_constant}
             polys = dict(zip(distinct, realize_polys(list(distinct.values())), strict=True))
-            arrays = [i for i, leaf in enumerate(result.others) if is_tracer(inner(leaf))]
-            made.append((inputs, (result, polys, tuple(arrays))))
+            leaves = result.others
+            arrays = [i for i, leaf in enumerate(leaves) if is_tracer(inner(leaf))]
             limbs = [p.limbs for p in polys.values()]
-            return [*limbs, *(inner(result.others[i]) for i in arrays)]
+            position = {at: i for i, at in enumerate(polys)}
+            outputs = tuple(p if p.is_constant else position[id(p)] for p in result.polys)
+            specs = tuple(spec_of(p) for p in polys.values())
+            # The leaves that are arrays of the trace are made at each call.
+            blank = [_blank(leaf) if i in arrays else leaf for i, leaf in enumerate(leaves)]
+            kept = attrs.evolve(result, polys=[], others=blank)
+            made.append((inputs.found, tuple(inputs.programs), specs, outputs, kept, tuple(arrays)))
+            return [*limbs, *(inner(leaves[i]) for i in arrays)]
 
     for _ in range(MOST_TRACES):
         made.clear()
@@ -155,26 +162,19 @@ def record_loops(
         except ValueError as error:
             check_one_device(error)
             raise
-        inputs, (result, polys, arrays) = made[-1]
-        if inputs.is_complete:
+        found, programs, specs, outputs, result, arrays = made[-1]
+        if [f.type for f in found] == types:
             break
-        declared = inputs.found
+        declared = found
     else:
         raise JitError(
             f"{name} reads something else each time it is traced.",
             "What a captured function does depends on its arguments alone.",
             "Leave global state and random choices out of it, or write a loop of Python.",
         )
-    position = {at: i for i, at in enumerate(polys)}
-    outputs = tuple(p if p.is_constant else position[id(p)] for p in result.polys)
-    specs = tuple(spec_of(p) for p in polys.values())
-    # The leaves that are arrays of the trace are made at each call: nothing of it is kept here.
-    blank = [_blank(leaf) if i in arrays else leaf for i, leaf in enumerate(result.others)]
-    result = attrs.evolve(result, polys=[], others=blank)
-    steps = steps_of(traced.jaxpr, inputs.programs)
-    programs = tuple(inputs.programs)
     # The sources as the last trace found them: two of one type may have changed places.
-    return LoopRecording(inputs.found, traced, specs, outputs, result, arrays, steps, programs)
+    steps = steps_of(traced.jaxpr, programs)
+    return LoopRecording(found, traced, specs, outputs, result, arrays, steps, programs)
 
 
 def _kind(source: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import jax
 
-from ren.capture.fixed_keys import static_key
+from ren.capture.fixed_keys import content_key
 from ren.core.errors import JitError
 from ren.poly import Poly
 from ren.poly.key_ids import KeyId
@@ -166,7 +166,7 @@ def _opened(value: Any) -> Opened | None:
         leaves, treedef = jax.tree.flatten(value, is_leaf=lambda v: v is not value)
     if not (len(leaves) == 1 and leaves[0] is value):
         _, data = treedef.node_data() or (None, None)
-        return leaves, (treedef, static_key(data)), partial(jax.tree.unflatten, treedef)
+        return leaves, content_key(data), partial(jax.tree.unflatten, treedef)
     return _opened_fields(value)
 
 

@@ -11,7 +11,7 @@ import attrs
 import jax
 import numpy as np
 
-from ren.capture.arguments import stand_ins, with_key_symbols
+from ren.capture.arguments import with_key_symbols
 from ren.capture.capture import Recording, placeholder_for, record
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
@@ -33,7 +33,7 @@ from ren.poly import Poly
 from ren.poly.checks import as_batch, check_domain, check_ring
 from ren.poly.poly import from_array, stood_for
 from ren.poly.realization import LoopNeeded
-from ren.poly.symbolic import Aside
+from ren.poly.symbolic import Aside, sampled
 
 
 def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] = ()) -> Poly:
@@ -170,7 +170,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
 def stood_for_shape(other: Any) -> Any:
     """A leaf that is not a polynomial, or what stands for a shape: a symbol, or unknown noise."""
     if isinstance(other, jax.ShapeDtypeStruct):
-        return stand_ins([np.zeros(other.shape, other.dtype)], ["a shape"], frozenset())[0]
+        return sampled(np.ones(other.shape, other.dtype), "a shape")
     if isinstance(other, Aside) and isinstance(shape := other.value, jax.ShapeDtypeStruct):
         return Aside(np.full(shape.shape, np.nan, shape.dtype))
     return other

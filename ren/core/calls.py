@@ -10,11 +10,12 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature, getattr_static, signature
 from types import FunctionType
 from typing import Any, TypeVar
 
-from ren.core.errors import OperandError, RenError
+from ren.core.errors import OperandError, ParameterError, RenError
 from ren.core.user_frame import user_line, warn_user
 
 KindT = TypeVar("KindT", bound=type)
@@ -22,6 +23,10 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Advice = Mapping[str, str]  # by "name", or by "function.name" for one function alone
 _COUNTS = r"takes (?:from )?(\d+ to )?(\d+) positional arguments? but (\d+) w\w+ given(.*)"
 _MARK = "__ren_checked__"
+# What Python says of integers that it does not write, or that machine types do not hold.
+_OF_INTEGERS = re.compile(r"Exceeds the limit|.*int too (large|big) to convert|cannot fit 'int'")
+# Declared piece of state, set where NumPy is known: the settings of NumPy that calls run in.
+own_errors: list[Callable[[], AbstractContextManager[Any]]] = [nullcontext]
 
 
 def checked_call(
@@ -45,7 +50,16 @@ def checked_call(
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            with own_errors[0]():
+                return function(*args, **kwargs)
+        except (ValueError, OverflowError) as error:
+            if isinstance(error, RenError) or not _OF_INTEGERS.match(str(error)):
+                raise
+            raise ParameterError(
+                f"{user_line()} calls {called}() with an integer that is too large for it.",
+                "It has more digits than Python writes, or than a float or a size can have.",
+                "Pass a smaller one.",
+            ) from None
         except TypeError as error:
             if isinstance(error, RenError):
                 raise
@@ -159,6 +173,7 @@ def check_methods(
     *,
     more: str = "",
     leave: Iterable[str] = (),
+    operators: str = "",
     inherited: Iterable[str] = (),
 ) -> KindT:
     """Replace the public methods of a class, static ones included, by those of `checked_call`.
@@ -168,11 +183,13 @@ def check_methods(
         page: the class as users write it.
         instead, more: as for `checked_call`.
         leave: methods that stay as they are.
+        operators: names of methods of operators, without underscores, which are replaced too.
         inherited: methods of a base that the class gets as its own.
     """
     methods = {**vars(kind), **{name: getattr_static(kind, name) for name in inherited}}
     for name, held in methods.items():
         is_public = not name.startswith("_") and name not in leave
+        is_public |= name[2:-2] in operators.split()
         if is_public and isinstance(held, FunctionType):
             set_to: Any = checked_call(name, held, instead, page=f"{page}.{name}", more=more)
         elif is_public and isinstance(held, classmethod):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ren.core.attributes import unknown_attribute
+
+KindT = TypeVar("KindT", bound=type)
+_FIELDS = "__dataclass_fields__"
+
+
+def undivided(kind: KindT) -> KindT:
+    """Hide the fields of a dataclass: `dataclasses.asdict` of what holds an instance keeps it."""
+    delattr(kind, _FIELDS)
+    return kind
 
 
 class Listed(ABCMeta):
@@ -43,7 +53,10 @@ class Listed(ABCMeta):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(cls, name: str) -> NoReturn:
+        def __getattr__(cls, name: str) -> Any:
+            is_replaced = name == _FIELDS and sys._getframe(2).f_code.co_name == "replace"
+            if is_replaced and hasattr(cls, "__dataclass_params__"):
+                return {}  # `dataclasses.replace` goes on to the instance, which says why not
             if name.startswith("_"):  # a protocol that Python or a library probes for
                 raise AttributeError(name, name=name, obj=cls)
             instead = vars(cls).get("__instead__", {})

@@ -17,11 +17,13 @@ from ren.core.attributes import closed
 from ren.core.calls import check_constructor
 from ren.core.errors import RingError, shown
 from ren.core.numtheory import (
+    crt,
     factors,
     is_prime,
     is_prime_power,
     ntt_primes_below,
     ntt_primes_from,
+    primitive_root_of_unity,
 )
 
 MIN_DEGREE, MAX_DEGREE = 2, 1 << 17
@@ -44,7 +46,7 @@ class Domain(enum.Enum):
 
 
 _INSTEAD = {
-    "modulus": "ring.q", "degree": "ring.n", "N": "ring.n", "primes": "ring.moduli",
+    "modulus": "ring.q", "degree": "ring.n", "N": "ring.n",
     "uniform": "ren.Poly.uniform(ring)", "random": "ren.Poly.uniform(ring)",
     "random_element": "ren.Poly.uniform(ring)", "zero": "ren.Poly.zeros(ring)",
     "one": "ren.Poly.const(1, ring)", "gen": "ren.Poly([0, 1], ring)",
@@ -105,6 +107,60 @@ class RingSpec:
         if not isinstance(other, RingSpec):
             return NotImplemented
         return self._hash == other._hash and self.n == other.n and self.moduli == other.moduli
+
+    @staticmethod
+    def primes(n: int, bits: int, count: int = 1) -> tuple[int, ...]:
+        """The largest NTT primes of so many bits: q = 1 (mod 2n), 2^(bits - 1) < q < 2^bits.
+
+        Args:
+            n: the degree of the ring.
+            bits: 2 to 30.
+            count: how many.
+
+        Raises:
+            RingError: there are fewer, or an argument out of range.
+
+        Example:
+            >>> RingSpec.primes(8192, bits=30, count=2)
+            (1073692673, 1073643521)
+        """
+        n = _as_degree(n)
+        _check_degree(n)
+        for name, value, most in (("bits", bits, 30), ("count", count, math.inf)):
+            least = 2 if name == "bits" else 1
+            if not hasattr(value, "__index__") or not least <= operator.index(value) <= most:
+                raise RingError(
+                    f"RingSpec.primes() got {name}={shown(value)}.",
+                    f"It is an integer from {least} on{', up to 30' if name == 'bits' else ''}.",
+                    "Write for example RingSpec.primes(8192, bits=30, count=2).",
+                )
+        below = itertools.takewhile(lambda q: q >> (bits - 1), ntt_primes_below(n, 1 << bits))
+        found = tuple(itertools.islice(below, count))
+        if len(found) < count:
+            raise RingError(
+                f"RingSpec.primes() was asked for {count} primes of {bits} bits at n={n}.",
+                f"There are {len(found)} primes q = 1 (mod {2 * n}) of that size.",
+                "Ask for fewer, for more bits, or for a smaller degree.",
+            )
+        return found
+
+    @property
+    def root(self) -> int:
+        """The primitive 2n-th root of unity psi mod q, at whose odd powers values are.
+
+        Modulo each prime it is x^((q_i - 1) / 2n) for the least x >= 2 that has order 2n there. See
+        `Poly.values`.
+
+        Raises:
+            RingError: a modulus that is not an NTT prime.
+        """
+        if self.is_general:
+            raise RingError(
+                f"The values of polynomials over {self!r:.60} were asked for.",
+                f"They are at 2n-th roots of unity, which primes q = 1 (mod {2 * self.n}) have.",
+                f"Take such primes: RingSpec({self.n}, RingSpec.primes({self.n}, bits=30)).",
+            )
+        return crt([primitive_root_of_unity(self.n, q) for q in self.moduli], self.moduli)
 
     @property
     def q(self) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import CoefficientError, CoefficientTypeError
 from ren.core.ring import RingSpec, limbs_by_modulus, width
+from ren.lowering.kernels.order import evaluation_exponents
 from ren.lowering.runtime.host_arrays import empty
 
 # Numbers worked on at once: their temporary arrays stay in the cache, and in memory that is there.
@@ -43,6 +44,33 @@ def as_coefficients(coeffs: Any, n: int) -> NDArray:
         )
     missing = np.zeros((*array.shape[:-1], n - count), array.dtype)
     return np.concatenate([array, missing], axis=-1) if count < n else array
+
+
+def places_of_values(ring: RingSpec) -> NDArray[np.int64]:
+    """For each place of the NTT domain the j of its value p(psi^(2 j + 1)).
+
+    Raises:
+        RingError: a ring without an NTT domain.
+    """
+    assert ring.root  # raises for other rings
+    return evaluation_exponents(ring.n) // 2
+
+
+def as_values(values: Any, ring: RingSpec) -> NDArray:
+    """Values at the roots as integers `[*batch, n]` in the order of the NTT domain.
+
+    Raises:
+        CoefficientTypeError, CoefficientError: anything but n integers.
+        RingError: a ring without an NTT domain.
+    """
+    array = as_integers(values, "Poly.from_values()")
+    if array.shape[-1:] != (ring.n,):
+        raise CoefficientError(
+            f"Poly.from_values() got values of shape {array.shape} for n = {ring.n}.",
+            f"A polynomial has {ring.n} values, one at each root of X^{ring.n} + 1.",
+            f"Pass {ring.n} integers; Poly(coefficients, ring) takes fewer coefficients.",
+        )
+    return array[..., places_of_values(ring)]
 
 
 def as_integers(coeffs: Any, what: str) -> NDArray:

@@ -6,6 +6,7 @@ other. The result would be wrong, without an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
@@ -19,10 +20,16 @@ from ren.core.user_frame import user_line
 _ARGUMENTS, _RESULTS, _LOOP = "vmap_f", "flatten_fun_for_vmap", "scan"
 
 
-def is_mapping(frame: FrameType) -> bool:
-    """True for a frame of `jax.vmap` or `jax.lax.scan`, at its arguments or results."""
+def is_mapping(frame: FrameType, polys: Iterable[Any]) -> bool:
+    """True for a frame of `jax.vmap` or `jax.lax.scan`, at its arguments or results.
+
+    JAX takes trees of axes apart there too: polynomials that hold axes and no arrays.
+    """
     is_named = frame.f_code.co_name in (_ARGUMENTS, _RESULTS, _LOOP)
-    return is_named and frame.f_globals.get("__name__", "").startswith("jax.")
+    if not is_named or not frame.f_globals.get("__name__", "").startswith("jax."):
+        return False
+    leaves = [getattr(p, "_leaf", p) if getattr(p, "_node", None) is None else p for p in polys]
+    return all([hasattr(leaf, "shape") for leaf in leaves])
 
 
 def refuse_axes(
@@ -58,7 +65,7 @@ def refuse_axes(
     count = batch + is_result  # a result gets the mapped axis
     allowed = {*range(count), *range(-count - 2, -2)} if is_poly else {*range(min(count, 1))}
     for axis in [axes] if isinstance(axes, int) else _axes_of(value, tree, axes):
-        if axis is not None and axis not in allowed:
+        if axis is not None and (isinstance(axis, list) or axis not in allowed):
             raise ParameterError(
                 f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what}.",
                 "It maps over batch axes, which come first; of ciphertexts and plaintexts over the "
@@ -116,15 +123,20 @@ def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: s
     )
 
 
-def _axes_of(value: Any, tree: Any, axes: Any) -> list[int | None]:
-    """The axes at the places of a value in a tree; the tree of axes may end earlier."""
+def _axes_of(value: Any, tree: Any, axes: Any) -> list[Any]:
+    """The axes at the places of a value in a tree; the tree of axes may end earlier, or later."""
     marked = _marked(value, tree)
     try:
-        each = jax.tree.broadcast(axes, marked, is_leaf=_is_none)
+        each = jax.tree.broadcast(
+            axes, marked, is_leaf=lambda node: node is None or type(node) is type(value)
+        )
     except ValueError:  # JAX tells that they do not fit
         return []
-    places = zip(jax.tree.leaves(marked), jax.tree.leaves(each, is_leaf=_is_none), strict=True)
-    return [axis for is_here, axis in places if is_here]
+    held = jax.tree.structure(marked).flatten_up_to(each)
+    places = zip(jax.tree.leaves(marked), held, strict=True)
+    inside = [jax.tree.leaves(axes, is_leaf=_is_none) for is_here, axes in places if is_here]
+    # Several axes of one value are a list, which is not an axis.
+    return [axis for axes in inside for axis in (set(axes) if len(set(axes)) < 2 else [axes])]
 
 
 def _marked(value: Any, tree: Any) -> Any:

@@ -62,8 +62,10 @@ from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_div
 from ren.poly.distributions import draw
 from ren.poly.integers import (
     as_coefficients,
+    as_values,
     montgomery,
     of_moduli,
+    places_of_values,
     plain,
     to_integers,
     to_limbs,
@@ -79,7 +81,7 @@ Batch = tuple[int, ...]
 
 _INSTEAD = {
     **dict.fromkeys(("coeffs", "coeff", "list", "to_list", "coefficient"), "p.tolist()"),
-    "lift": "p.tolist(centered=True)", "values": "p.tolist()", "item": "p.tolist()[i]",
+    "lift": "p.tolist(centered=True)", "item": "p.tolist()[i]",
     **dict.fromkeys(("degree", "n", "length"), "p.ring.n, the degree of the ring"),
     **dict.fromkeys(("q", "modulus", "mod_q"), "p.ring.q"), "moduli": "p.ring.moduli",
     "dtype": "p.limbs.dtype", "ndim": "len(p.shape) - 2, the number of batch axes",
@@ -197,6 +199,27 @@ class Poly(metaclass=Listed):
             limbs = limbs.copy()  # a polynomial never changes
             limbs.flags.writeable = False
         return from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+
+    @staticmethod
+    def from_values(values: Any, ring: RingSpec, device: Any = None) -> Poly:
+        """The polynomial with these values at the 2n-th roots of unity: the inverse of `values`.
+
+        Args:
+            values: integers of any size and sign, [*batch, n]; value j is p(psi^(2 j + 1)) mod q.
+            ring: a ring of NTT primes, with psi = `ring.root`.
+            device: as for `Poly`.
+
+        Raises:
+            CoefficientTypeError, CoefficientError: no integers, or another number of them.
+            RingError: a modulus that is not an NTT prime.
+        """
+        check_ring(ring)
+        checks.refuse_traced(values)
+        symbol = as_symbol(values)
+        if symbol is not None:
+            return from_node(_encoded(symbol, ring, device, Domain.NTT))
+        limbs = to_limbs(as_values(values, ring), ring.moduli)
+        return from_node(buffer(placed(limbs, device), ring, Domain.NTT))
 
     @staticmethod
     def const(value: int, ring: RingSpec) -> Poly:
@@ -398,10 +421,10 @@ class Poly(metaclass=Listed):
         """The n coefficients as Python ints in [0, q), or in (-q/2, q/2]; nested for batches."""
         return self._integers(centered).tolist()
 
-    def _host_limbs(self) -> np.ndarray:
-        """The limbs of the coefficients as a NumPy array."""
+    def _host_limbs(self, domain: Domain = Domain.COEFF) -> np.ndarray:
+        """The limbs of the coefficients, or of the values, as a NumPy array."""
         realization.check_addressable(self.node)
-        limbs = self.intt().limbs
+        limbs = (self.ntt() if domain is Domain.NTT else self.intt()).limbs
         if is_tracer(limbs):
             raise TracedValueError(
                 f"{user_line()} asks for the value of a polynomial inside a JAX transformation.",
@@ -419,6 +442,26 @@ class Poly(metaclass=Listed):
     def coefficients(self) -> np.ndarray:
         """The coefficients as Python ints in [0, q): object [*batch, n]; realizes."""
         return self._integers()
+
+    def values(self) -> np.ndarray:
+        """The values at the 2n-th roots of unity as Python ints in [0, q); realizes.
+
+        Returns:
+            object [*batch, n]. Value j is p(psi^(2 j + 1)) mod q, where psi is `ring.root`. Sums
+            and products of polynomials are those of their values, place by place.
+
+        Raises:
+            RingError: a modulus that is not an NTT prime.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> ring = RingSpec(n=4, moduli=(17,))
+            >>> x = Poly([0, 1], ring)
+            >>> x.values().tolist() == [pow(ring.root, 2 * j + 1, 17) for j in range(4)]
+            True
+        """
+        order = places_of_values(self.ring)
+        return to_integers(self._host_limbs(Domain.NTT), self.ring)[..., np.argsort(order)]
 
     def to_bytes(self) -> bytes:
         """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`.
@@ -948,8 +991,8 @@ def bounded(p: Poly, bits: float) -> Poly:
     return p._unary(ops.BOUNDED, BoundArg(float(bits)))
 
 
-def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
-    """The input of a program that is made of coefficients known at each call."""
+def _encoded(symbol: Symbolic, ring: RingSpec, device: Any, domain: Domain = Domain.COEFF) -> Node:
+    """The input of a program that is made of coefficients, or values, known at each call."""
     if symbol.dtype.kind not in "biuO":
         raise CoefficientTypeError(
             f"Poly got the argument {symbol.name!r}, {symbol.dtype}{list(symbol.shape)}.",
@@ -957,13 +1000,14 @@ def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
             "Round first: np.rint(values).astype(int). To encrypt real numbers use "
             "ren.schemes.ckks.",
         )
-    shape = as_coefficients(symbol.sample, ring.n).shape  # raises at the user's line
 
-    def limbs(coeffs: Any) -> np.ndarray:
-        return to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+    def numbers(given: Any) -> np.ndarray:
+        is_values = domain is Domain.NTT
+        return as_values(given, ring) if is_values else as_coefficients(given, ring.n)
 
-    spec = Spec(ring, Domain.COEFF, shape[:-1])
-    return symbol.encoded((ring, device), spec, limbs, device)
+    shape = numbers(symbol.sample).shape  # raises at the user's line
+    limbs = lambda given: to_limbs(numbers(given), ring.moduli)  # noqa: E731
+    return symbol.encoded((ring, device, domain), Spec(ring, domain, shape[:-1]), limbs, device)
 
 
 def arrays_of(polys: Iterable[Poly]) -> list[Any]:
@@ -1065,7 +1109,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
     leaf = p.limbs if p._node is not None else p._leaf
-    if frame is not None and is_mapping(frame):
+    if frame is not None and is_mapping(frame, (p,)):
         what = f"a polynomial of shape {p.shape}"
         refuse_axes(p, frame, len(p.shape) - 2, what, "Poly(rows, ring)")
     return (leaf,), (ring, domain, None, trace_token())
@@ -1090,5 +1134,6 @@ fix_properties(Poly, _ASSIGNED, "Its operators and methods make another one.")
 check_constructor(Poly, "ren.Poly", _OTHERS)
 # What programs call in each of their steps stays as it is.
 _IN_STEPS = ("to_ring", "realize", "contiguous", "from_limbs", "const", "zeros")
-check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS)
+_OF_INTEGERS = "pow mod getitem floordiv round lshift rshift"
+check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS, operators=_OF_INTEGERS)
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -76,6 +76,13 @@ def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
     return Symbolic(sample, lambda values: np.asarray(read(values)), name)
 
 
+def sampled(value: np.ndarray | jax.Array, name: str) -> Symbolic:
+    """Symbol of an array in what is planned and never run: bounds are those of this array."""
+    symbol = symbol_of(value, name, _never)
+    symbol.sample, symbol.is_sampled = np.asarray(value)[()], True
+    return symbol
+
+
 def as_symbol(value: Any) -> Symbolic | None:
     """A symbolic value itself, or a list that holds some as a symbolic array; else None.
 
@@ -105,9 +112,13 @@ class Symbolic:
     Attributes:
         sample: a value of its type: zero.
         name: the argument that it comes from.
+        is_sampled: whether the sample stands for the values, as in a plan: see `sampled`.
     """
 
-    __slots__ = ("_encoded", "_given", "_run", "_serial", "arguments", "function", "name", "sample")
+    __slots__ = (
+        "_encoded", "_given", "_run", "_serial", "arguments", "function", "is_sampled", "name",
+        "sample",
+    )  # fmt: skip
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A `TracedSymbol` where JAX traces the capture."""
@@ -118,6 +129,7 @@ class Symbolic:
         self.sample, self._given, self.name = sample, read, name
         self._serial = next_serial()
         self._encoded: dict[Hashable, Node] = {}
+        self.is_sampled = False
         # Of a step of a longer computation: function(*arguments), some of which are symbolic.
         self.function: Callable[..., Any] | None = None
         self.arguments: tuple[Any, ...] = ()
@@ -126,6 +138,7 @@ class Symbolic:
     def _becomes(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Self:
         """The same as a step: where several symbols read one, it is computed once."""
         self.function, self.arguments = function, arguments
+        self.is_sampled = any(isinstance(a, Symbolic) and a.is_sampled for a in arguments)
         return self
 
     def _read(self, values: Values) -> Any:
@@ -226,7 +239,13 @@ class Symbolic:
         """An operator of a ciphertext or a plaintext, which compute it or raise their own error."""
         return NotImplemented if hasattr(other, "__ren_parts__") else self._refuse()
 
-    __matmul__ = __pow__ = _of_encrypted
+    __pow__ = _of_encrypted
+
+    def __matmul__(self, other: Any) -> Symbolic:
+        return _divided(operator.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Symbolic:
+        return _divided(operator.matmul, other, self)
 
     def __truediv__(self, other: Any) -> Symbolic:
         return _divided(operator.truediv, self, other)
@@ -336,7 +355,7 @@ class Symbolic:
         self._refuse()
 
     __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refused
-    __rpow__ = __rmatmul__ = _refused
+    __rpow__ = _refused
     __divmod__ = __rdivmod__ = _refused
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
     __hash__ = __contains__ = _refused  # type: ignore[assignment]
@@ -366,6 +385,7 @@ _UFUNCS = {
 }  # fmt: skip
 _DIVISIONS = {
     np.divide: operator.truediv, np.floor_divide: operator.floordiv, np.remainder: operator.mod,
+    np.matmul: operator.matmul,
 }  # fmt: skip
 
 
@@ -660,7 +680,7 @@ def _value(value: Any, values: Values) -> Any:
 
 
 def _divided(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """The same for a quotient or a remainder; the sample of a divisor is 1."""
+    """The same for a quotient, a remainder or a matrix product; the second sample is 1."""
     if is_tracer(a) or is_tracer(b):
         return NotImplemented
     for value in (a, b):
@@ -684,10 +704,14 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, of_b: Any = 
     symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
     if not isinstance(other, Symbolic) and key_of(other) is None:
         return NotImplemented  # a polynomial or a ciphertext computes it
+    made = Symbolic(None, _never, symbol.name)._becomes(operation, (a, b))
     with np.errstate(all="ignore"):
-        sample = operation(_sample(a), _sample(b) if of_b is None else of_b)
-    if isinstance(sample, np.ndarray):
+        sample = operation(_sample(a), _sample(b) if of_b is None or made.is_sampled else of_b)
+    if made.is_sampled:
+        pass
+    elif isinstance(sample, np.ndarray):
         sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
     elif type(sample) in _NUMBERS or isinstance(sample, np.generic):
         sample = type(sample)(0)
-    return Symbolic(sample, _never, symbol.name)._becomes(operation, (a, b))
+    made.sample = sample
+    return made

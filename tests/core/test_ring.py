@@ -251,3 +251,27 @@ def test_a_modulus_that_equals_a_cached_one_is_refused_again(wrong: Any) -> None
         with pytest.raises(RenError):
             ring.with_moduli((wrong,))
         assert ring.with_moduli((17,)).moduli == (17,)
+
+
+@pytest.mark.parametrize(("n", "bits", "count"), [(8, 5, 1), (256, 20, 10), (1 << 17, 30, 4)])
+def test_primes_are_the_largest_of_their_size(n: int, bits: int, count: int) -> None:
+    found = RingSpec.primes(n, bits, count)
+    assert list(found) == sorted(set(found), reverse=True) and len(found) == count
+    every = range((1 << bits) - 2 * n + 1, found[-1] - 1, -2 * n)
+    assert [q for q in every if all(q % d for d in range(3, math.isqrt(q) + 1, 2))] == list(found)
+    assert RingSpec(n, found).moduli == found and found[0].bit_length() == bits
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ((1 << 17, 20, 2), r"2 primes of 20 bits at n=131072\.\nThere are 1 "),
+        ((8, 31), r"bits=31\.\n.*up to 30"),
+        ((8, 20, 0), r"count=0\."),
+        ((7, 20), r"n=7\."),
+        ((8, 2.5), r"bits=2\.5\."),
+    ],
+)
+def test_primes_that_are_not_there(arguments, match) -> None:
+    with pytest.raises(RingError, match=match):
+        RingSpec.primes(*arguments)

@@ -167,9 +167,10 @@ def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     found = {claim for claim, _ in below if claim is not None}
     on_jax = any(jax_array for _, jax_array in below)
     if len(found) > 1 or (PYTHON in found and on_jax):
+        numpy = " Arrays of NumPy, as np.load gives them, are on the python device."
         raise DeviceError(
             f"{node.op.name} got polynomials on two devices: {device_names(found, on_jax)}.",
-            "The operands of one operation must be on one device.",
+            "The operands of one operation must be on one device." + numpy * (PYTHON in found),
             "Move one of them: x.to(y.device) of a Poly, jax.device_put(ct, jax.devices()[0]) of "
             "what holds it, such as a ciphertext.",
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 import jax
@@ -76,7 +77,7 @@ class TraceInputs:
         self._positions: dict[Hashable, int] = {}
         self.found: list[TraceInput] = []
         self.programs: list[Any] = []
-        self._values: dict[Any, tuple[Any, Any]] = {}
+        self._values: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self.state = trace_state()
         self.token = Token()
 
@@ -112,11 +113,6 @@ class TraceInputs:
         """Name of the scope of JAX that a program is traced in: its number, for reports."""
         self.programs.append(program)
         return f"ren_program_{len(self.programs) - 1}"
-
-    @property
-    def is_complete(self) -> bool:
-        """True where the inputs that were found are those that were declared."""
-        return [f.type for f in self.found] == [like for like, _ in self._tracers]
 
 
 # The inputs of the capture that JAX traces; None in other captures, and outside of them.

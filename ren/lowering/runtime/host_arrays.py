@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core import calls
 from ren.core.spec import ScalarArg
 from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
@@ -47,6 +49,24 @@ def trim() -> None:
     except (OSError, AttributeError, TypeError):  # another C library than glibc's
         return
     trimmed(ctypes.c_size_t(0))
+
+
+_OWN_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_AS_THEY_ARE = nullcontext()
+
+
+def own_errors() -> AbstractContextManager[Any]:
+    """The settings of NumPy's floating-point errors for Ren's own arithmetic on the host.
+
+    Underflow is ignored there, as NumPy does by default, and what the user lets raise warns.
+    """
+    if (settings := np.geterr()) == _OWN_ERRORS:
+        return _AS_THEY_ARE
+    raised = {kind: "warn" for kind, told in settings.items() if told == "raise"}
+    return np.errstate(**{**raised, "under": "ignore"})  # type: ignore[arg-type]
+
+
+calls.own_errors[0] = own_errors
 
 
 def placed(array: np.ndarray, device: Any = None) -> Any:

@@ -46,7 +46,7 @@ from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.context import Context
-from ren.schemes.ckks.create import context, load_context, load_server
+from ren.schemes.ckks.create import context, from_polys, load_context, load_server
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -91,6 +91,7 @@ __all__ = [
     "conv2d",
     "convolution",
     "debug",
+    "from_polys",
     "intervals",
     "linear",
     "load_context",

@@ -28,7 +28,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     of_total,
     with_type,
 )
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.operation_hooks import Settings, operation, settings
 from ren.schemes.ckks.arithmetic.shapes import (
     check_axis,
     check_is_in_slots,
@@ -57,7 +57,7 @@ from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.functions import array_protocols as protocols
 from ren.schemes.ckks.functions.arguments import stated
-from ren.schemes.ckks.functions.calls import call, settings
+from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.logic import over_truth, selected
 from ren.schemes.ckks.noise.estimate import bits_text
 from ren.schemes.ckks.noise.readable import is_known
@@ -66,7 +66,7 @@ from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
 
 
-@refusals.checked_arguments
+@protocols.checked_arguments
 @steady("polys", "noise")
 class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
@@ -100,8 +100,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
-        program = (is_manual(), settings())  # what it depends on besides the ciphertext
-        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.static_dtype, program)
+        kinds = (x.span, x.static_dtype, settings())
+        static = (x.layout.static, x.level, x.params, x.own_scale, *kinds)
         kind = x.stated_dtype
         code = Aside(kind.code if isinstance(kind, Implied) else _UNKNOWN)
         return (*x.polys, *x.layout.leaves, Aside(x.noise), KeyId(x.key_id), code), static
@@ -294,7 +294,7 @@ class Ciphertext(CiphertextData, Stored):
     __bytes__ = refusals.no_bytes
     if not TYPE_CHECKING:  # checkers take what has these for an array, and `array * ct` too
         __array__, __buffer__ = refusals.no_value, refusals.no_bytes
-    __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these
+    __pandas_priority__ = property(protocols.above_pandas)
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function
@@ -557,16 +557,28 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         polys = tuple(realize_polys(polys))
     dtype = x.static_dtype
     kinds = (x.span, dtype, _name_of(dtype or x.default_dtype))
-    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
+    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, _settings_of(x))
     return (*polys, traced(x.noise)), static
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
-    (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
+    *polys, noise = children
+    level, layout, key_id, params, scale, span, dtype, _, given = static
     layout = without_axis(polys, layout)
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
-    return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+    made = Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+    if given is not settings():
+        vars(made)["_settings"] = given
+    return made
+
+
+def _settings_of(x: Ciphertext) -> Settings:
+    """The settings here; those of a structure that JAX compares, in which there are no arrays."""
+    polys = [p for p in x.polys if type(p) is Poly]
+    if all([hasattr(p._in_memory(), "shape") for p in polys]):
+        return settings()
+    return vars(x).get("_settings", settings())
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ from ren.core.ring import RingSpec
 from ren.core.text_table import size
 from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
+from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import note_missing
@@ -298,6 +299,41 @@ class Context(metaclass=Listed):
         secret = self._keys.require_secret()
         coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
+
+    def decode(
+        self,
+        poly: Poly | Plaintext,
+        level: int | None = None,
+        length: int | None = None,
+        dtype: DTypeLike = float,
+    ) -> NDArray:
+        """The numbers that a polynomial stands for, such as the sum of decryption shares.
+
+        Nothing is decrypted and no noise is added: what is shown of a decryption may tell of the
+        secret. See `ckks.from_polys` for the way back.
+
+        Args:
+            poly: over `params.ring(level)`, in either domain, with numbers times the scale of that
+                level. Or a plaintext, which has its level, its length and its kind of numbers.
+            level: None for that of its ring.
+            length: how many numbers, from slot 0 on; None for all slots.
+            dtype: of the numbers: real or complex; for integers they are rounded.
+
+        Returns:
+            [*batch, length].
+
+        Raises:
+            OperandError: not a polynomial.
+            ParameterError: over another ring, or a length that is not from 1 to the slots.
+            TracedValueError: in a function that is captured or traced.
+        """
+        if isinstance(poly, Plaintext):
+            return poly.layout.unpacked(plaintext.decoded(poly))
+        at, wanted = plaintext.level_of(poly, level, self.params, "decode()"), np.dtype(dtype)
+        layout = plaintext.layout_of(length, self.slots, wanted.kind == "c", "decode()")
+        coefficients = centered(poly._host_limbs(), poly.ring.moduli)
+        slots = encoder.decode(coefficients, self.params.n, self.slots, self.params.scale(at))
+        return converted(layout.unpacked(slots), wanted)
 
     def _check_own(self, x: Ciphertext, what: str) -> None:
         check_ciphertext(x, what)
@@ -789,7 +825,6 @@ _INSTEAD = {
     "secret_key": "ctx.to_bytes(include_secret=True), for your own backup",
     "public_key": "ctx.public()", "keys": "str(ctx), which lists them",
     "galois_keys": "ctx.rotation_keys(steps)", "relin_keys": "ctx.server()",
-    "decode": "ctx.decrypt(x); a plaintext is the array that was encoded",
     "add": "x + y", "multiply": "x * y", "rotate": "x.rotate(k)",
 }  # fmt: skip
 Context.__new__ = made_by(2, "ckks.context(depth=4)")

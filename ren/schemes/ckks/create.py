@@ -1,4 +1,7 @@
-"""Contexts: `ckks.context` makes an owner's from a depth, `ckks.load_context` reads bytes."""
+"""Contexts: `ckks.context` makes an owner's from a depth, `ckks.load_context` reads bytes.
+
+And ciphertexts of polynomials that the user made, by `ckks.from_polys`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
+import numpy as np
+from numpy.typing import DTypeLike
 
-from ren.core.errors import ParameterError, SerializationError, kind_of, shown
+from ren.core.errors import OperandError, ParameterError, SerializationError, kind_of, shown
+from ren.poly import Poly
+from ren.poly.realization import is_capturing
 from ren.schemes.ckks.analysis.requirements import Requirements
+from ren.schemes.ckks.arithmetic.argument_checks import as_bound
+from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.encoding.plaintext import layout_of, level_of
 from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
+from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters import checks
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import Kept
 from ren.schemes.rlwe.keychain import new_keychain
 
 _DEFAULTS = {"scale_bits": 40, "security": 128}  # of the wishes below; None of the others
@@ -248,3 +260,69 @@ def load_server(data: bytes) -> Context:
             "Send ctx.server().to_bytes(); ckks.load_context(data) reads a public context.",
         )
     return result
+
+
+def from_polys(
+    context: Context,
+    c0: Poly,
+    c1: Poly,
+    level: int | None = None,
+    *,
+    length: int | None = None,
+    dtype: DTypeLike = float,
+    bound: float | None = None,
+    error: float | None = None,
+) -> Ciphertext:
+    """The ciphertext (c0, c1) of a scheme or a protocol that was written with `ren.Poly`.
+
+    It decrypts to c0 + c1 s over the scale of its level, with the secret s that it was made for.
+    `ct.polys` are its polynomials, `ctx.encode(values).poly` is that of a plaintext, and
+    `ctx.decode` gives the numbers of one.
+
+    Args:
+        context: of any kind: it has the parameters and the keys for what follows. Without keys
+            there are sums, and products with what is in the clear.
+        c0, c1: over `params.ring(level)`, in either domain; batch axes come first.
+        level: None for that of their ring.
+        length: how many numbers, from slot 0 on; None for all slots.
+        dtype: real, or complex for complex numbers.
+        bound: of the modulus of the numbers in all slots. It is public.
+        error: of each number, at most. Bound and error are stated, and never checked. Without both
+            nothing is known of either. Then `decrypt` warns of it, and rounds no integers.
+
+    Raises:
+        OperandError: not two polynomials, or no context.
+        ParameterError: rings of two levels or of none, or a length that is not from 1 to the slots.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1)
+        >>> x = ctx.encrypt([1.0, 2.0])
+        >>> again = ckks.from_polys(ctx, *x.polys, length=2, bound=2.0, error=2.0**-20)
+        >>> (again + x).decrypt().round(3)
+        array([2., 4.])
+    """
+    if not isinstance(context, Context):
+        raise OperandError(
+            f"ckks.from_polys() got {kind_of(context)} as the context.",
+            "The parameters and the keys of a context go with a ciphertext.",
+            "Write ckks.from_polys(ctx, c0, c1).",
+        )
+    params, what = context.params, "ckks.from_polys()"
+    at = level_of(c0, level, params, what)
+    level_of(c1, at, params, what)
+    is_complex = np.dtype(dtype).kind == "c"
+    layout, batch = layout_of(length, params.slots, is_complex, what), c0.shape[:-2]
+    if batch != c1.shape[:-2]:
+        raise ParameterError(
+            f"{what} got polynomials with batch axes {batch} and {c1.shape[:-2]}.",
+            "Each ciphertext of a batch has both of its polynomials.",
+            "Pass two batches of one shape.",
+        )
+    noise = np.full((*batch, noises.WIDTH), np.nan, np.float32)
+    if bound is not None and error is not None:
+        noise[...] = 0
+        noise[..., :2] = as_bound(bound), as_bound(error)
+    kept = None if is_capturing() else Kept(context)
+    polys = c0.ntt(), c1.ntt()
+    return Ciphertext(polys, at, layout, context.key_id, params, noise, keeps=kept)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import attrs
@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.slots.entries import Entries
 
 _PART = 1 << 18  # entries whose places are in memory together
@@ -289,7 +290,7 @@ class Placement:
         tiles = [(i, j, d + low) for i, j, d in zip(row, column, step, strict=True)]
         return tiles + [(i, 0, 0) for i in sorted(set(range(self.rows)) - set(row))]
 
-    def vectors(self, start: int, shifts: Sequence[int]) -> NDArray:
+    def vectors(self, start: int, shifts: Sequence[int]) -> NDArray | Symbolic:
         """The diagonals of `tiles` from `start` on, each rotated by its shift.
 
         Returns:
@@ -298,18 +299,24 @@ class Placement:
         ends = self._ends[start : start + len(shifts) + 1]
         held, counts = self._order[ends[0] : ends[-1]], np.diff(ends)
         slots = self._places(held) + np.repeat(np.asarray(shifts, np.intp), counts)
-        vectors = np.zeros((len(shifts), self.slots), self.entries.values.dtype)
-        vectors[np.repeat(np.arange(len(shifts)), counts), slots % self.slots] = (
-            self.entries.values[held]
-        )
-        return vectors
+        places = np.repeat(np.arange(len(shifts)), counts) * self.slots + slots % self.slots
 
-    def largest_row(self, folds: Iterable[int]) -> float:
+        def written(values: NDArray) -> NDArray:
+            vectors = np.zeros(len(shifts) * self.slots, values.dtype)
+            vectors[places] = values[held]
+            return vectors.reshape(len(shifts), self.slots)
+
+        return derived(written, self.entries.values)
+
+    def largest_row(self, folds: Iterable[int]) -> Any:
         """The largest sum of moduli along a row, with what the steps of a wide matrix add up."""
+        return derived(partial(self._largest_row, folds), self.entries.values)
+
+    def _largest_row(self, folds: Iterable[int], values: NDArray) -> float:
         sums = np.zeros(self.rows * self.slots)
         for part in self._parts(len(sums)):
             place = self._places(part) if self.rows > 1 else self._places(part) % self.slots
-            sums += np.bincount(place, np.abs(self.entries.values[part]), len(sums))
+            sums += np.bincount(place, np.abs(values[part]), len(sums))
         rows = sums.reshape(self.rows, self.slots)
         for step in folds:
             rows = rows + np.roll(rows, -step, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
 
 import attrs
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.poly.symbolic import Symbolic, derived
 
 
 @attrs.frozen(eq=False)
@@ -17,19 +19,22 @@ class Entries:
     """The matrix with values[e] at (rows[e], columns[e]), each place once, and zero elsewhere.
 
     Args:
-        values: float64 or complex128 [count].
+        values: float64 or complex128 [count]; or a symbol, of a matrix that is an argument of a
+            captured function.
         shape: (m, k).
         places: rows and columns, integers [count]; of a matrix int32, which takes half. None where
             no entry is zero: places are then in C order, and take no memory.
     """
 
-    values: NDArray
+    values: NDArray | Symbolic
     shape: tuple[int, int]
     places: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
 
     @classmethod
-    def of(cls, matrix: NDArray) -> Entries:
-        """Those of an array [m, k]."""
+    def of(cls, matrix: NDArray | Symbolic) -> Entries:
+        """Those of an array [m, k]; all of a symbol, whatever its numbers are."""
+        if isinstance(matrix, Symbolic):
+            return cls(matrix.map(np.ravel), (matrix.shape[0], matrix.shape[1]))
         held, (m, k) = matrix != 0, matrix.shape
         if held.all():
             return cls(matrix.reshape(-1), (m, k))
@@ -60,7 +65,7 @@ class Entries:
     @property
     def digest(self) -> bytes:
         """A digest of the content: places, values with their type, shape."""
-        arrays = *(self.places or ()), self.values
+        arrays = *(self.places or ()), np.asarray(self.values)
         kinds = repr((self.shape, [array.dtype for array in arrays]))
         found = hashlib.blake2b(kinds.encode(), digest_size=16)
         for array in arrays:
@@ -107,7 +112,8 @@ class Entries:
         rows = (rows * stride + copy * row_shift).ravel()
         columns = (columns * stride + copy * column_shift).ravel()
         m, k = self.shape
-        return Entries(np.tile(self.values, count), (m * count, k * count), (rows, columns))
+        values = derived(partial(np.tile, reps=count), self.values)
+        return Entries(values, (m * count, k * count), (rows, columns))
 
 
 def _placed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import gc
 import pickle
 import weakref
@@ -15,7 +14,6 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 
 VALUES = np.array([0.5, -1.0, 2.0])
 
@@ -116,7 +114,7 @@ def test_a_reference_is_not_copied_into_anything(small_params) -> None:
     kept = x.keeps
     assert kept is not None and copy.deepcopy(kept) is copy.copy(kept) is kept
     assert pickle.loads(pickle.dumps(kept)).context is None
-    assert dataclasses.asdict(with_fields(x, polys=()))["keeps"] is kept
+    assert copy.deepcopy([x])[0].keeps is kept
     assert "keeps" not in dir(x) and str(kept).count("secret") == 0
     leaves, structure = jax.tree.flatten(x)
     assert len(leaves) == 3 and "Kept" not in repr(structure)

@@ -78,7 +78,7 @@ def check_plan(plan: Plan, n: int, request: Request) -> None:
     product = math.prod(plan.specials)
     assert tuple(q for digit in plan.digits for q in digit) == union
     assert all(digit and math.prod(digit) <= product for digit in plan.digits)
-    assert len(plan.digits) <= (request.dnum or len(union))
+    assert not request.dnum or len(plan.digits) == min(request.dnum, len(union))
     if request.limit < math.inf:
         assert math.prod(everything) <= 1 << int(request.limit)
 
@@ -262,6 +262,28 @@ def test_the_least_degree_is_chosen():
     assert Parameters.for_depth(3, dnum=4).n == 1 << 14
     assert Parameters.for_depth(4, security=256).n == 1 << 15
     assert Parameters.for_depth(2, slots=1 << 14).n == 1 << 15
+
+
+@pytest.mark.parametrize("dnum", [1, 2, 3, 4, 6, 11])
+def test_keys_have_as_many_digits_as_were_asked_for(dnum):
+    params = Parameters.for_depth(6, n=1 << 15, dnum=dnum)
+    assert params.dnum == len(params.digits) == dnum
+    assert tuple(q for digit in params.digits for q in digit) == params.union
+    product = math.prod(params.specials)
+    assert all(digit and math.prod(digit) <= product for digit in params.digits)
+
+
+def test_digits_that_are_not_needed_cost_no_special_prime():
+    few, many = (Parameters.for_depth(6, n=1 << 15, dnum=d) for d in (4, 5))
+    assert many.dnum == 5 and len(many.specials) == len(few.specials)
+    assert many.key_nbytes() > few.key_nbytes()
+
+
+def test_more_digits_than_moduli_are_refused():
+    with pytest.raises(
+        ParameterError, match=r"Keys of 12 digits.*\n.*have 11\.\n.*dnum=11 or less"
+    ):
+        Parameters.for_depth(6, n=1 << 15, dnum=12)
 
 
 def test_a_depth_out_of_reach_names_the_depth_and_the_degree_that_fit():

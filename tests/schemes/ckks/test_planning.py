@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import ParameterError, TracedValueError
+from ren.core.errors import ParameterError
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.encoding import encoder, plaintext
@@ -305,8 +305,17 @@ def test_keys_of_low_levels_are_counted_once_in_the_memory_of_a_plan() -> None:
     assert plan.peak_bytes > plan.key_bytes
 
 
-def test_a_plan_of_the_shape_of_a_matrix_says_what_to_pass() -> None:
-    shape = jax.ShapeDtypeStruct((2, 8), float)
-    with pytest.raises(TracedValueError, match=r"ckks.plan\(f, array, ckks.spec"):
-        ckks.plan(lambda m, x: m @ x, shape, ckks.spec(8))
-    assert ckks.plan(lambda m, x: m @ x, np.ones((2, 8)), ckks.spec(8)).depth == 1
+@pytest.mark.parametrize("size", [(8, 8), (4, 4096)])
+def test_a_plan_of_the_shape_of_a_matrix_is_that_of_ones(size) -> None:
+    shape, ones, x = jax.ShapeDtypeStruct(size, float), np.ones(size), ckks.spec(size[1])
+    of_shape, of_ones = (ckks.plan(lambda m, x: m @ x, a, x) for a in (shape, ones))
+    assert (of_shape.depth, of_shape.rotations) == (1, of_ones.rotations)
+    assert of_shape.params == of_ones.params
+
+
+def test_a_plan_of_a_jitted_function_knows_what_its_arrays_reach() -> None:
+    def f(m, w, x):
+        return (2 * m) @ x + 3 * w
+
+    given = 100 * np.ones((8, 8)), np.full(8, 1000.0), ckks.spec(8)
+    assert ckks.plan(ren.jit(f), *given).params == ckks.plan(f, *given).params

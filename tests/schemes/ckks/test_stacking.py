@@ -203,3 +203,23 @@ def test_only_the_first_axis_of_a_batch_is_mapped_over(ctx, axis):
         jax.vmap(lambda v: 2 * v, out_axes=axis)(x)
     both = jax.vmap(jax.vmap(lambda v, w: v * w))(x, p)
     assert np.abs(both.decrypt() - values**2).max() <= both.estimate.error_bound
+
+
+def test_axes_are_trees_of_the_structure_of_ciphertexts(ctx):
+    """As libraries on top of JAX call vmap: one axis for each leaf."""
+
+    def axes(value, axis):
+        return jax.tree.map(lambda _: axis, value)
+
+    values = np.linspace(-1, 1, 6).reshape(2, 3)
+    x, p = ctx.encrypt(values, pack="rows"), ctx.encode(values, pack="rows")
+    given = ({"x": axes(x, 0)}, axes(x[0], None), axes(p, 0))
+    made = jax.vmap(lambda d, w, p: d["x"] * p + w, in_axes=given)({"x": x}, x[0], p)
+    assert error(made.decrypt(), values**2 + values[0]) < BAR
+    doubled = jax.vmap(lambda v: 2 * v, out_axes=axes(x, 0))(x)
+    assert error(doubled.decrypt(), 2 * values) < BAR
+    leaves, tree = jax.tree.flatten(x)
+    mixed = jax.tree.unflatten(tree, [0] + [None] * (len(leaves) - 1))
+    for wrong in (axes(x, 1), mixed):
+        with pytest.raises(ckks.ParameterError, match="over the first alone"):
+            jax.vmap(lambda v: 2 * v, in_axes=(wrong,))(x)

@@ -11,9 +11,9 @@ from ren.schemes import ckks
 BYTES = ["from_bytes", "load", "save", "to_bytes"]
 NAMES = {
     ckks.Context: [
-        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "decrypt_shared", "encode",
-        "encrypt", "key_id", "params", "public", "rank", "relinearization_key", "rotation_keys",
-        "server", "slots", "switch_key", "switching_key", *BYTES,
+        "adopt", "bootstrapping_keys", "conjugation_key", "decode", "decrypt", "decrypt_shared",
+        "encode", "encrypt", "key_id", "params", "public", "rank", "relinearization_key",
+        "rotation_keys", "server", "slots", "switch_key", "switching_key", *BYTES,
     ],
     ckks.Ciphertext: [
         "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "degree", "dot",
@@ -21,7 +21,7 @@ NAMES = {
         "ndim", "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring",
         "roll", "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
     ],
-    ckks.Plaintext: ["level", "nbytes", "params", "scale", "slots", *BYTES],
+    ckks.Plaintext: ["level", "nbytes", "params", "poly", "scale", "slots", *BYTES],
     ckks.Parameters: [
         "bootstrapping", "bound", "ciphertext_nbytes", "compatible", "depth", "digest", "digits",
         "dnum", "for_bootstrapping", "for_depth", "from_dict", "integer_bits", "is_insecure",
@@ -77,7 +77,7 @@ def test_internal_names_are_attributes_all_the_same(objects):
         if hasattr(value, name)
     }
     assert {"Ciphertext.noise", "Plaintext.factor", "Parameters.path"} <= internal
-    assert len(internal) == 10 + 7 + 7 + 4 + 6
+    assert len(internal) == 10 + 6 + 7 + 4 + 6
 
 
 def test_no_private_name_of_a_key_is_shown(ctx):

@@ -143,5 +143,10 @@ def _built(compiler: build.Compiler) -> bytes:
 def _register(body: bytes, name: str) -> Functions:
     handlers = loaded(body)
     handler = jax.ffi.pycapsule(getattr(handlers, HANDLER))
-    jax.ffi.register_ffi_target(handler_name(name), handler, platform=PLATFORM)
+    try:
+        jax.ffi.register_ffi_target(handler_name(name), handler, platform=PLATFORM)
+    except jax.errors.JaxRuntimeError as error:
+        # An import of Ren before this one, dropped from sys.modules, registered the same kernels.
+        if "Duplicate" not in str(error):
+            raise
     return Functions(handlers)

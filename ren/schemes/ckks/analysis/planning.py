@@ -25,7 +25,7 @@ import numpy as np
 from ren.capture.capture import Recording, record
 from ren.capture.loop_reports import cost_of_steps, times_of
 from ren.capture.loops import LoopRecording, record_loops
-from ren.capture.pytrees import take_apart
+from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
@@ -442,24 +442,42 @@ def _recorded(
     if (counted := planned.get()) is not None:
         counted.clear()
     trial, given = _trial(args, params, unknown, {})
-    arguments = take_apart(given)
-    others = [stood_for_shape(other) for other in arguments.others]
+    arguments, others, call = _taken_apart(function, given)
+    others = [stood_for_shape(other) for other in others]
     name = getattr(function, "__qualname__", repr(function))
-    call = lambda given: trial.returned(function(*given))  # noqa: E731
+    returned = lambda given: trial.returned(call(given))  # noqa: E731
     with trial, collecting_bits() as bits:
         try:
-            program = record(call, name, arguments, others)
+            program = record(returned, name, arguments, others)
         except LoopNeeded:
-            program = record_loops(call, name, arguments, others)
+            program = record_loops(returned, name, arguments, others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), checks.INTEGER_BITS[-1])
     return program, trial, needed
 
 
-def _prepare(function: Callable[..., Any], args: tuple[Any, ...], found: TrialContext) -> None:
-    """Captures a jitted function for such ciphertexts, on zeros: later calls find its plan."""
+def _taken_apart(
+    function: Callable[..., Any], given: tuple[Any, ...]
+) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
+    """The arguments, their leaves that are no polynomials, and the function of the arguments."""
+    if (jitted := _jitted(function)) is not None:
+        return jitted[0]._planned((*jitted[1], *given))
+    arguments = take_apart(given)
+    return arguments, arguments.others, lambda given: function(*given)
+
+
+def _jitted(function: Callable[..., Any]) -> tuple[Jitted, tuple[Any, ...]] | None:
+    """The function under `ren.jit`, and the object that it is a method of, where plans replay."""
     jitted = getattr(function, "__func__", function)
     if not isinstance(jitted, Jitted) or not config.jit or is_capturing() or is_tracing():
+        return None
+    return jitted, (() if jitted is function else (function.__self__,))  # type: ignore[attr-defined]
+
+
+def _prepare(function: Callable[..., Any], args: tuple[Any, ...], found: TrialContext) -> None:
+    """Captures a jitted function for such ciphertexts, on zeros: later calls find its plan."""
+    if (found_jitted := _jitted(function)) is None:
         return
+    jitted, bound = found_jitted
     zeros = functools.cache(lambda ring: placed(np.zeros((ring.limbs, ring.n), np.uint32)))
 
     def zero(spec: Spec) -> Poly:
@@ -469,7 +487,6 @@ def _prepare(function: Callable[..., Any], args: tuple[Any, ...], found: TrialCo
         return from_array(array, spec.ring, spec.domain)
 
     trial, given = _trial(args, found.params, zero, found.levels())
-    bound = () if jitted is function else (function.__self__,)  # type: ignore[attr-defined]
     try:
         with trial:
             jitted._prepare(*bound, *given)

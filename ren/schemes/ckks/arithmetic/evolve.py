@@ -20,11 +20,11 @@ from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import (
-    by_hand,
     has_cleared,
     in_circuit,
     lacking,
     operation,
+    settings,
     with_levels,
 )
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -240,7 +240,7 @@ def automatic_floor(params: Parameters) -> int:
     In manual mode none are, and the levels below it are the user's.
     """
     above = params.above
-    return above.floor if above and above.is_automatic and not by_hand.get() else 0
+    return above.floor if above and above.is_automatic and not settings().manual else 0
 
 
 @with_levels

@@ -23,7 +23,13 @@ from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic.evolve import evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Operand, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import by_hand, is_of_program, operation, ordered
+from ren.schemes.ckks.arithmetic.operation_hooks import (
+    is_of_program,
+    operation,
+    ordered,
+    settings,
+    with_settings,
+)
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.encoding.layout import Layout
@@ -58,16 +64,13 @@ def manual() -> Iterator[None]:
         >>> z.decrypt().round(3)
         array([2., 8.])
     """
-    token = by_hand.set(True)
-    try:
+    with with_settings(manual=True):
         yield
-    finally:
-        by_hand.reset(token)
 
 
 def is_manual() -> bool:
     """True inside `ckks.manual()`."""
-    return by_hand.get()
+    return settings().manual
 
 
 def at_scale(

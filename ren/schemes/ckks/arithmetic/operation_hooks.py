@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
+import attrs
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,11 +43,45 @@ Shadow = Callable[..., Any]
 # Observes operations while `ckks.debug` runs: a name, the same function of slots, operands, result.
 watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
 watcher = ContextVar("ren_ckks_watcher", default=None)
-# Set inside `ckks.manual()`.
-by_hand: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
 # Inside a circuit the list of what it has cleared of leftovers, else None.
 _in_circuit: ContextVar[list[CiphertextData] | None] = ContextVar("ren_ckks_circuit", default=None)
 _of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
+
+
+@attrs.frozen(cache_hash=True)
+class Settings:
+    """Settings that a program depends on besides its operands: static, a part of its key.
+
+    Attributes:
+        manual: whether operators do what they say and no more: see `ckks.manual`.
+        intervals: the settings of `ckks.intervals`; None outside of all.
+    """
+
+    manual: bool = False
+    intervals: Any = None
+
+
+_AUTOMATIC = Settings()
+_settings: ContextVar[Settings] = ContextVar("ren_ckks_settings", default=_AUTOMATIC)
+# The same for JAX, of what it traces without a ciphertext among the arguments. It is of one thread.
+_settings_in_jax = jax.make_user_context()
+
+
+def settings() -> Settings:
+    """The settings of the current thread or task."""
+    return _settings.get()
+
+
+@contextmanager
+def with_settings(**changes: Any) -> Iterator[None]:
+    """Change settings for what runs inside."""
+    made = attrs.evolve(_settings.get(), **changes)
+    token = _settings.set(made)
+    try:
+        with _settings_in_jax(made):
+            yield
+    finally:
+        _settings.reset(token)
 
 
 class Lacking(NamedTuple):
@@ -269,9 +305,11 @@ def check_readable(x: CiphertextData, what: str) -> None:
     if math.isnan(bound):
         report(
             f"{what}: the error of these numbers is unknown; a bound left the interval of a "
-            "function, or 2^60, or the range of a level under JAX, where they were computed.",
+            "function, or 2^60, or the range of a level under JAX, where they were computed. Or "
+            "ckks.from_polys() got none.",
             x.params,
-            "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
+            "Pass a larger interval there, or state a bound that you know: ct.within(bound); for "
+            "polynomials ckks.from_polys(..., bound=, error=).",
         )
     elif bound > limit_of(x) * range_checks.TOLERANCE:
         report(

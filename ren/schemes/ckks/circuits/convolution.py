@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, name_of
@@ -231,13 +233,12 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:
-    how = "map = ckks.convolution(kernels, shape, ctx)"
-    return checked(kernels, axes, "a convolution's kernels", how)
+def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray | Symbolic:
+    return checked(kernels, axes, "a convolution's kernels")
 
 
 def matrix_of(
-    kernels: NDArray, shape: tuple[int, ...], stride: Sizes, padding: str | Sizes
+    kernels: NDArray | Symbolic, shape: tuple[int, ...], stride: Sizes, padding: str | Sizes
 ) -> tuple[Entries, tuple[int, ...] | None]:
     """The convolution as a matrix on flat images, and the shape of its results."""
     single = kernels.ndim <= 2
@@ -259,7 +260,8 @@ def matrix_of(
     label = made if single else (outputs, *made)
     if len(axes) == 1:
         axes, spatial = (_Axis(1, 1, 0, 1), *axes), (1, *spatial)
-    four = kernels.reshape(outputs, channels, *spatial)
+    whole = (outputs, channels, *spatial)
+    four = derived(lambda values: values.reshape(whole), kernels)
     return _entries(four, *axes), label if len(label) > 1 else None
 
 
@@ -296,16 +298,21 @@ def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
     return integers
 
 
-def _entries(kernels: NDArray, down: _Axis, across: _Axis) -> Entries:
-    """kernels[o, c, a, b] at row (o, i, j) and column (c, i stride + a, j stride + b)."""
-    none = np.zeros(0, np.intp)
-    parts = [(none, none, np.zeros(0, kernels.dtype))]
-    for o, c, a, b in zip(*np.nonzero(kernels), strict=True):
+def _entries(kernels: NDArray | Symbolic, down: _Axis, across: _Axis) -> Entries:
+    """kernels[o, c, a, b] at row (o, i, j) and column (c, i stride + a, j stride + b).
+
+    Those that are zero are left out, if the numbers are known.
+    """
+    parts = [(np.zeros(0, np.intp),) * 3]
+    is_known = isinstance(kernels, np.ndarray)
+    for o, c, a, b in np.argwhere(kernels if is_known else np.ones(kernels.shape)):
         (i, y), (j, x) = down.read(int(a)), across.read(int(b))
         rows = (o * down.length + i[:, None]) * across.length + j
         columns = (c * down.size + y[:, None]) * across.size + x
-        parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, kernels[o, c, a, b])))
-    rows, columns, values = (np.concatenate(p) for p in zip(*parts, strict=True))
+        source = np.ravel_multi_index((o, c, a, b), kernels.shape)
+        parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, source)))
+    rows, columns, sources = (np.concatenate(p) for p in zip(*parts, strict=True))
+    values = derived(partial(np.take, indices=sources), kernels)
     outputs, channels = kernels.shape[:2]
     shape = (outputs * down.length * across.length, channels * down.size * across.size)
     return Entries(values, shape, (rows, columns))

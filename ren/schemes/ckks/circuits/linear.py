@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import numbers
@@ -22,6 +21,7 @@ from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
+from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
@@ -32,6 +32,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
     known_length,
+    with_fields,
 )
 from ren.schemes.ckks.encoding.plaintext import encode, integer_ring, periodic_ring
 from ren.schemes.ckks.noise import bounds as noises
@@ -186,7 +187,7 @@ def prepared(
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
     made = _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
-    return _realized(dataclasses.replace(made, number_type=number_type))
+    return _realized(with_fields(made, number_type=number_type))
 
 
 def _realized(m: LinearMap) -> LinearMap:
@@ -321,14 +322,19 @@ def placed(
         vectors = placement.vectors(ends[start], [giant for _, _, giant, _ in held])
         if split.is_paired:
             numbers = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
-            vectors = _as_pairs(vectors, numbers, [split.first_of[b] == b for *_, b in held])
+            are_first = [split.first_of[b] == b for *_, b in held]
+            vectors = derived(partial(_as_pairs, numbers, are_first), vectors)
         kept_in = None if stop <= room else ring
         made = encode(vectors, params, level, at_once=True, kept_in=kept_in, is_wide=split.is_wide)
         plaintexts.append(made)
     is_complex = placement.entries.values.dtype.kind == "c"
-    norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
+    norm = derived(_norm, largest)
     shape = placement.entries.shape
     return LinearMap(tuple(plaintexts), places, split, shape, is_complex, norm, label)
+
+
+def _norm(largest: float) -> NDArray[np.float32]:
+    return np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
 
 
 def _places(tiles: Sequence[Place], split: Split) -> tuple[tuple[Place, ...], list[int]]:
@@ -343,7 +349,7 @@ def _places(tiles: Sequence[Place], split: Split) -> tuple[tuple[Place, ...], li
 
 
 def _as_pairs(
-    vectors: NDArray, numbers: NDArray[np.intp], are_first: Sequence[bool]
+    numbers: NDArray[np.intp], are_first: Sequence[bool], vectors: NDArray
 ) -> NDArray[np.complex128]:
     """Halves of p - i q for each pair of vectors [tile, slots]; `numbers` are those of its pair.
 
@@ -443,5 +449,5 @@ def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
     return with_type(with_span(result, span), ct.stated_dtype)
 
 
-def _checked(matrix: Any) -> NDArray:
-    return checked(matrix, (2,), "a matrix", "map = ckks.linear(matrix, ctx)")
+def _checked(matrix: Any) -> NDArray | Symbolic:
+    return checked(matrix, (2,), "a matrix")

@@ -9,10 +9,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import OperandError, ParameterError, TracedValueError, kind_of
-from ren.poly.symbolic import Symbolic
+from ren.core.errors import OperandError, ParameterError, kind_of
+from ren.poly.symbolic import Symbolic, as_symbol, derived
 from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows, is_sparse
-from ren.schemes.ckks.noise.range_checks import is_planning
 
 
 def _remedy(values: Any) -> str:
@@ -24,33 +23,32 @@ def _remedy(values: Any) -> str:
     return "Pass a NumPy array or a list of rows: matrix @ ct, or ckks.linear(matrix, ctx)."
 
 
-def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
-    """An array of numbers as float64 or complex128.
+def of_symbols(values: Any) -> Any:
+    """The symbol that stands for a list of symbols; anything else as it is."""
+    symbol = as_symbol(values)
+    return values if symbol is None else symbol
+
+
+def numbers_of(values: Any) -> NDArray | Symbolic:
+    """Values of users as an array, or the symbol that stands for one: see `as_numbers`."""
+    given = of_symbols(values)
+    return given if isinstance(given, Symbolic) else as_numbers(given)
+
+
+def checked(values: Any, axes: tuple[int, ...], what: str) -> NDArray | Symbolic:
+    """An array of numbers as float64 or complex128, or a symbol that stands for one.
 
     Args:
-        values: an array, or what NumPy makes one of.
+        values: an array, what NumPy makes one of, or an argument of a captured function.
         axes: how many axes it may have.
         what: its name in errors: "a matrix".
-        how: what makes it known before a capture, for errors.
 
     Raises:
         ParameterError: another number of axes, no numbers, or none at all.
-        TracedValueError: an argument of a function that is being captured.
     """
-    if isinstance(values, Symbolic):
-        if is_planning():
-            raise TracedValueError(
-                f"A ciphertext was multiplied by {what} of which a plan got the shape alone.",
-                "Which rotations that takes depends on its numbers.",
-                "Pass the array itself: ckks.plan(f, array, ckks.spec(8)).",
-            )
-        raise TracedValueError(
-            f"A ciphertext was multiplied by the argument {values.name!r}, {what}.",
-            "Which rotations that takes depends on its numbers, which a plan does not know.",
-            f"Encode it outside, {how}, and pass the map.",
-        )
     check_rows(values)
-    m = as_numbers(values)
+    given = numbers_of(values)
+    m = np.asarray(given.sample) if isinstance(given, Symbolic) else given
     if m.ndim == 0 and axes == (2,):
         raise OperandError(
             f"A{kind_of(values)[1:]} was given as {what}.",
@@ -67,4 +65,5 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             if axes == (2,)
             else "Give kernels as [size], or as [outputs, inputs, size].",
         )
-    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64, copy=False)
+    kind = np.complex128 if m.dtype.kind == "c" else np.float64
+    return derived(lambda values: np.asarray(values).astype(kind, copy=False), given)

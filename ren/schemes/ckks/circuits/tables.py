@@ -34,6 +34,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit, numbers_of_user
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits import linear, matmul, mixing, reductions, shaping
+from ren.schemes.ckks.circuits.matrix_checks import numbers_of, of_symbols
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
@@ -229,11 +230,12 @@ def multiplied(a: Any, b: Any) -> Any:
     """
     if _is_encoded(a) and _is_encoded(b):
         return _of_encoded(a, b)
+    a, b = (x if _is_encoded(x) else of_symbols(x) for x in (a, b))
     if _is_encoded(a):
         if _lies_across(a, -1):
             return _weighted(a, b, len(a.shape) - 1)
         if a.layout.has_shape and rank_of(b) == 1:
-            result = linear.product(as_numbers(b)[:, None], a, is_transposed=True)
+            result = linear.product(numbers_of(b)[:, None], a, is_transposed=True)
             return reshaped(result, (result.layout.shape or ())[:-1])
         return reductions.dot(a, b) if rank_of(b) == 1 else linear.product(b, a, is_transposed=True)
     if _lies_across(b, -2):
@@ -244,7 +246,7 @@ def multiplied(a: Any, b: Any) -> Any:
         return _contracted(b, a, len(b.shape) - 2)
     if not b.layout.has_shape:
         return reductions.dot(b, a)
-    result = linear.product(as_numbers(a)[None], b)
+    result = linear.product(numbers_of(a)[None], b)
     return result.reshape(result.shape[-1])
 
 
@@ -338,7 +340,7 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
             need_level(ct, 1, "dot()")
             # Those of the last axis may be known later.
             last = place == rank - 1
-            result = ct * (w if last else as_numbers(w).reshape(size, *(1,) * (rank - 1 - place)))
+            result = ct * (w if last else numbers_of(w).reshape(size, *(1,) * (rank - 1 - place)))
         return total(result, place, False)
     need_level(ct, 1, "dot()")
     if is_columns(ct) and place == rank - 2:  # an encrypted column
@@ -361,7 +363,7 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
 
 def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
     """Sums over a batch axis times each column of a matrix, or times a vector: no rotation."""
-    m = matrix if isinstance(matrix, Symbolic) or is_tracer(matrix) else as_numbers(matrix)
+    m = matrix if is_tracer(matrix) else numbers_of(matrix)
     if m.ndim == 1:
         return _contracted(ct, m, place)
     if m.ndim != 2 or m.shape[0] != ct.shape[place]:

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from ren.core.errors import OperandError, ParameterError
-from ren.core.listed import Listed
+from ren.core.listed import Listed, undivided
 from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
@@ -127,6 +127,7 @@ class Pending:
         return attrs.evolve(self, noise=function(self.noise), beyond=beyond)
 
 
+@undivided
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class CiphertextData(metaclass=Listed):
     """Fields of a ciphertext, and properties that cost nothing; see `Ciphertext` for the public.

@@ -51,6 +51,7 @@ from ren.schemes.ckks.encoding.refusals import (
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, largest_bound, report
 from ren.schemes.ckks.noise.readable import Noise, on_host
+from ren.schemes.ckks.parameters.checks import as_python_int, check_number
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.frame import Stored
 from ren.schemes.rlwe.keys import from_integers, from_residues
@@ -74,7 +75,7 @@ class Plaintext(Stored, metaclass=Listed):
             leaves of a pytree, are not known to.
     """
 
-    __internal__ = ("wide", "layout", "bits", "noise", "is_zero", "poly", "factor")
+    __internal__ = ("wide", "layout", "bits", "noise", "is_zero", "factor")
 
     wide: Poly
     level: int
@@ -272,7 +273,7 @@ def encode(
     """
     symbol = as_symbol(values)
     if symbol is not None:
-        return _encode_symbol(symbol, params, level, blocks, bound)
+        return _encode_symbol(symbol, params, level, blocks, bound, is_wide)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
     ring = kept_in or ring_of(params, level, is_wide)
@@ -370,12 +371,17 @@ def _constant_limbs(ring: RingSpec, scale: Fraction, value: complex) -> NDArray[
 
 
 def _encode_symbol(
-    symbol: Symbolic, params: Parameters, level: int, blocks: int, bound: float | None
+    symbol: Symbolic,
+    params: Parameters,
+    level: int,
+    blocks: int,
+    bound: float | None,
+    is_wide: bool,
 ) -> Plaintext:
     """The plaintext of an array that is known at each call of a captured function."""
     z, layout = as_slots(symbol.sample, params.slots, blocks)
     _coefficients(z, params, level)  # a wrong shape or type raises at the user's line
-    room, ring = _room(level, params), ring_of(params, level)
+    room, ring = _room(level, params), ring_of(params, level, is_wide)
 
     def slots(values: Any) -> NDArray:
         return as_slots(values, params.slots, blocks)[0]
@@ -387,7 +393,7 @@ def _encode_symbol(
         return poly_of(coefficients, ring).limbs
 
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
-    wide = from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
+    wide = from_node(symbol.encoded((params, level, blocks, is_wide), spec, limbs)).ntt()
     noise = noises.of_values(symbol.map(slots), params, float(params.scale(level)), bound)
     if layout.length is None:
         layout = layout.with_tail(Tail(value=symbol))
@@ -565,6 +571,37 @@ def _shown(value: complex) -> str:
     if size == math.inf:
         return f"a number of {int(abs(value)).bit_length()} bits"
     return f"a number up to {noises.power_above(size)}"
+
+
+def level_of(poly: Any, level: int | None, params: Parameters, what: str) -> int:
+    """The level whose ring a polynomial of the user is over.
+
+    Raises:
+        OperandError: not a polynomial.
+        ParameterError: over another ring, or that of another level than the one stated.
+    """
+    if not isinstance(poly, Poly):
+        raise OperandError(
+            f"{what} got {kind_of(poly)}.",
+            "It takes polynomials over the ring of a level.",
+            "Write for example ren.Poly.zeros(ctx.params.ring(level)).",
+        )
+    levels = [i for i in range(params.depth + 1) if params.ring(i) == poly.ring]
+    if not levels or level not in (None, *levels):
+        at = "any level" if level is None else f"level {level}"
+        raise ParameterError(
+            f"{what} got a polynomial over {poly.ring!r:.60}.",
+            f"That is not the ring of {at}: a level has a ring of its own.",
+            "Take params.ring(level), or p.to_ring(params.ring(level)).",
+        )
+    return levels[0]
+
+
+def layout_of(length: Any, slots: int, is_complex: bool, what: str) -> Layout:
+    """The layout of so many numbers from slot 0 on, all by default, and of others behind them."""
+    count = as_python_int(slots if length is None else length)
+    check_number("length", count, range(1, slots + 1), f"Leave it out of {what} for all slots.")
+    return Layout(count, is_complex, tail=LEFTOVERS)
 
 
 def decoded(p: Plaintext) -> NDArray:

@@ -10,10 +10,11 @@ import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
+
+import numpy as np
 
 from ren.core.attributes import frozen, unknown_attribute
-from ren.core.calls import check_methods
 from ren.core.errors import (
     FrozenError,
     OperandError,
@@ -22,6 +23,7 @@ from ren.core.errors import (
     TracedValueError,
     kind_of,
 )
+from ren.core.listed import undivided
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
@@ -32,7 +34,6 @@ from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
 from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
 from ren.schemes.ckks.encoding.table_advice import affordable, in_table
 
-KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {
     "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
     "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
@@ -127,8 +128,15 @@ _DENSE = (
 )
 
 
-def no_value(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to show the numbers, which sparse matrices and masked arrays ask for as well."""
+def no_value(x: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """Refuse to show the numbers, which sparse matrices and masked arrays ask for as well.
+
+    An array of objects holds `x` itself.
+    """
+    if dtype is not None and np.dtype(dtype).kind == "O":
+        array = np.empty((), object)
+        array[()] = x
+        return array
     module = sys._getframe(1).f_globals.get("__name__", "")
     others = {"scipy.sparse": _DENSE, "numpy.ma": _FILLED}
     do = next((text for name, text in others.items() if module.startswith(name)), _COMPUTED)
@@ -215,19 +223,6 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
     yield
 
 
-def checked_arguments(kind: KindT) -> KindT:
-    """Let wrong arguments of the public methods of a class of ciphertexts raise OperandError.
-
-    Python's own TypeError is replaced where the arguments do not fit, and no other one.
-    """
-    more = (
-        "NumPy's dtype=, out= and initial= do not apply: x.decrypt(dtype=...) gives the type, and "
-        "x.sum() + value another start."
-    )
-    page = f"ckks.{kind.__name__}"
-    return check_methods(kind, page, {}, more=more, inherited=("save", "load"))
-
-
 no_assignment = frozen(_INSTEAD, "Write x = ... with the result of its operators and methods.")
 
 
@@ -246,12 +241,6 @@ def made_by(fields: int, remedy: str) -> Callable[..., Any]:
     """The `__new__` of a class that users do not call: it takes at least that many fields."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if sys._getframe(1).f_globals.get("__name__") == "dataclasses":  # its `replace`
-            raise FrozenError(
-                f"{user_line()} replaces fields of a {cls.__name__}.",
-                "They say what its polynomials hold: no field can change without them.",
-                f"Write x.drop_to(level), x.reshape(...), or {remedy}.",
-            )
         if len(args) + len(kwargs) < fields:
             raise OperandError(
                 f"{user_line()} calls {cls.__name__}() with {len(args) + len(kwargs)} arguments.",
@@ -276,6 +265,12 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
     def refuse(x: Any, name: str) -> NoReturn:
         if name == "as_integer_ratio" and isinstance(x, CiphertextData):  # module statistics
             no_value()
+        if name == "__dataclass_fields__":  # `dataclasses.replace` asks for it, see `undivided`
+            raise FrozenError(
+                f"{user_line()} replaces fields of {kind_of(x)}.",
+                "They say what its polynomials hold: no field can change without them.",
+                "Write x.drop_to(level), x.reshape(...), ctx.encrypt(values), ctx.encode(values).",
+            )
         is_dlpack = name.startswith("__dlpack")  # NumPy shows the error that it gets for it
         if name.startswith("_") and not is_dlpack:  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
@@ -290,8 +285,8 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
 
 # ------------------------------------------------------------------- what only products know
 
-_BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
-_BINARY += ("and", "or", "xor", "lshift", "rshift")
+BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
+BINARY += ("and", "or", "xor", "lshift", "rshift")
 _OTHERS = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "lt", "le", "gt", "ge")
 _OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array", "next", "call")
 _OTHERS += ("bytes", "buffer", "enter", "exit")
@@ -318,8 +313,8 @@ def refuse_arithmetic(
         return run
 
     protocol = unless_encrypted if is_operand else refuse
-    names: dict[str, Any] = {f"__{m}__": binary(m) for m in _BINARY}
-    names |= dict.fromkeys((f"__r{m}__" for m in _BINARY), refuse)
+    names: dict[str, Any] = {f"__{m}__": binary(m) for m in BINARY}
+    names |= dict.fromkeys((f"__r{m}__" for m in BINARY), refuse)
     names |= dict.fromkeys((f"__{m}__" for m in _OTHERS), refuse)
     names |= dict.fromkeys(("__array_ufunc__", "__array_function__"), protocol)
     names |= {"__bool__": lambda x: True, "__format__": formatted}
@@ -327,7 +322,7 @@ def refuse_arithmetic(
     for name, method in names.items():
         if name not in vars(kind):
             setattr(kind, name, method)
-    refuse_primitives(kind, lambda x, name: refuse())
+    refuse_primitives(undivided(kind), lambda x, name: refuse())
 
 
 def _computes(other: Any, name: str) -> bool:
@@ -417,7 +412,8 @@ def no_transformation(x: Any) -> None:
     refuse_mismatch(frame)
     refuse_collective(frame, "encrypted or encoded numbers")
     refuse_ravel(frame, "encrypted or encoded numbers")
-    if frame is not None and is_mapping(frame):
+    polys = x.polys if isinstance(x, CiphertextData) else (x.wide,)
+    if frame is not None and is_mapping(frame, polys):
         what, several = "a plaintext", "ctx.encode(rows, pack='rows')"
         if isinstance(x, CiphertextData):
             if frame.f_locals.get("in_axes") == 0:

@@ -10,14 +10,16 @@ import inspect
 import math
 import numbers
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import numpy as np
 
+from ren.core.calls import check_methods
 from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
@@ -32,6 +34,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, 
 from ren.schemes.ckks.encoding.encoder import as_numbers, is_no_operand, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import (
+    BINARY,
     approximation,
     comparison,
     division,
@@ -52,6 +55,7 @@ from ren.schemes.ckks.functions.further_arguments import (
 )
 
 # The operators behind NumPy's element-wise functions.
+KindT = TypeVar("KindT", bound=type)
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
     "power": "pow", "float_power": "pow", "floor_divide": "floordiv", "remainder": "mod",
@@ -175,6 +179,40 @@ _REFUSED = {
     **dict.fromkeys(("left_shift", "right_shift"), no_shift),
     **dict.fromkeys(("divmod", "fmod", "modf", "floor_divide", "remainder", "rem"), no_remainder),
 }  # fmt: skip
+
+
+_CHECKED = " ".join(f"{name} r{name}" for name in BINARY)
+_CHECKED += " neg abs round floor ceil lt le gt ge eq ne getitem"
+
+
+def checked_arguments(kind: KindT) -> KindT:
+    """Let wrong arguments of the public methods of a class of ciphertexts raise OperandError.
+
+    Python's own TypeError is replaced where the arguments do not fit, and no other one.
+    """
+    more = (
+        "NumPy's dtype=, out= and initial= do not apply: x.decrypt(dtype=...) gives the type, and "
+        "x.sum() + value another start."
+    )
+    page = f"ckks.{kind.__name__}"
+    return check_methods(kind, page, {}, more=more, operators=_CHECKED, inherited=("save", "load"))
+
+
+def above_pandas(x: Any) -> int:
+    """`__pandas_priority__`, above that of a DataFrame, which leaves operators to a ciphertext.
+
+    `+=` of a Series or a DataFrame asks for it too, and makes nothing of a ciphertext.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("pandas."):
+        if frame.f_code.co_name == "_inplace_method":
+            raise OperandError(
+                f"{user_line()} computes with a ciphertext in place, in an object of pandas.",
+                "A Series or a DataFrame holds numbers in the clear, and the result is encrypted.",
+                "Write z = series + ct in place of series += ct; likewise - * / and the others.",
+            )
+        frame = frame.f_back
+    return 5000
 
 
 def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,6 @@ import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import attrs
@@ -24,6 +23,7 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import with_span, within
 from ren.schemes.ckks.arithmetic.number_types import of_operands, same, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import settings, with_settings
 from ren.schemes.ckks.encoding.advice import arguments_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -123,7 +123,7 @@ FUNCTIONS = {
 
 
 @attrs.frozen
-class Settings:
+class Intervals:
     """Settings of `ckks.intervals`: static, as programs depend on them."""
 
     default: Interval | None = None
@@ -134,15 +134,6 @@ class Settings:
     def interval(self, name: str) -> Interval | None:
         """The interval of a function; None where none was named."""
         return dict(self.named).get(name, self.default)
-
-
-# Declared state: of the current thread or task, for the time of a `with` block.
-_settings: ContextVar[Settings | None] = ContextVar("ren_ckks_intervals", default=None)
-
-
-def settings() -> Settings | None:
-    """The settings of the innermost `ckks.intervals`; None outside of all."""
-    return _settings.get()
 
 
 @contextlib.contextmanager
@@ -188,20 +179,16 @@ def intervals(
                 "Names are those of functions of ckks.math that take an interval.",
                 f"Write one of {', '.join(close)}.",
             )
-    outer = _settings.get() or Settings()
+    outer = settings().intervals or Intervals()
     named = {name: checked_interval(given) for name, given in functions.items()}
-    token = _settings.set(
-        Settings(
-            outer.default if interval is None else checked_interval(interval),
-            tuple(sorted({**dict(outer.named), **named}.items())),
-            outer.precision if precision is None else checked_precision(precision, 20.0),
-            outer.gap if gap is None else gap,
-        )
+    made = Intervals(
+        outer.default if interval is None else checked_interval(interval),
+        tuple(sorted({**dict(outer.named), **named}.items())),
+        outer.precision if precision is None else checked_precision(precision, 20.0),
+        outer.gap if gap is None else gap,
     )
-    try:
+    with with_settings(intervals=made):
         yield
-    finally:
-        _settings.reset(token)
 
 
 # ------------------------------------------------------------------- calls
@@ -216,7 +203,7 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
     Raises:
         OperandError: the interval is not known, or not one that the function takes.
     """
-    function, given = FUNCTIONS[name], _settings.get() or Settings()
+    function, given = FUNCTIONS[name], settings().intervals or Intervals()
     if not function.takes_interval:
         return function.run(*args)
     for value in args:

@@ -164,7 +164,8 @@ class Parameters(Stored, metaclass=Listed):
             integer_bits: log2 of the headroom above the scale at level 0. None for 10. Where that
                 costs no limb and no limb-NTT more, log2(slots) + 2, enough to sum numbers up to 1
                 over all slots.
-            dnum: the most digits a key may have; whatever is cheapest when None.
+            dnum: number of digits of a key, each of one modulus at least. More digits make larger
+                keys and leave more room for levels. Whatever is cheapest when None.
             bound, strict: as for `Parameters`.
 
         Returns:
@@ -173,7 +174,8 @@ class Parameters(Stored, metaclass=Listed):
         Raises:
             InsecureParametersError: the depth is not within the bound; names one that is, and the
                 n that this one takes.
-            ParameterError: an argument out of range, or a scale that no primes keep up.
+            ParameterError: an argument out of range, a scale that no primes keep up, or more digits
+                than moduli.
         """
         depth, scale_bits, integer_bits = map(
             checks.as_python_int, (depth, scale_bits, integer_bits)
@@ -188,6 +190,12 @@ class Parameters(Stored, metaclass=Listed):
             integer_bits, plan = plan_with_sums(depth, scale_bits, security, degrees, dnum, slots)
         else:
             plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
+        if dnum is not None and len(plan.digits) < dnum:
+            raise ParameterError(
+                f"Keys of {dnum} digits were asked for, at depth {depth}.",
+                f"A digit has one modulus at least, and the levels there have {len(plan.digits)}.",
+                f"Pass dnum={len(plan.digits)} or less, or leave dnum out for the cheapest.",
+            )
         return cls(
             **attrs.asdict(plan, recurse=False),
             scale_bits=scale_bits,

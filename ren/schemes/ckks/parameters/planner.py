@@ -84,8 +84,9 @@ class Plan:
 
 @attrs.frozen
 class Request:
-    """Request for a plan: `limit` bounds log2(union P) in bits, `dnum` the digits. `cost` bounds
-    the limb-NTTs of a key switch and `noise` sum_j (D_j / P)^2."""
+    """Request for a plan: `limit` bounds log2(union P) in bits, `dnum` is the number of digits. A
+    chain of fewer limbs has a digit for each. `cost` bounds the limb-NTTs of a key switch and
+    `noise` sum_j (D_j / P)^2."""
 
     depth: int
     scale_bits: int
@@ -99,6 +100,10 @@ class Request:
     def guards(self) -> tuple[bool, ...]:
         """Whether to add a guard prime to the special ones: what to try."""
         return (False,) if self.noise == math.inf else (False, True)
+
+    def digits_of(self, fewest: np.ndarray, limbs: np.ndarray) -> np.ndarray:
+        """The digits of chains of so many limbs, from the fewest that their primes allow."""
+        return np.maximum(fewest, np.minimum(self.dnum or 0, limbs))
 
     @property
     def q_bits(self) -> float:
@@ -135,6 +140,15 @@ def partition(moduli: Sequence[int], bound: int) -> tuple[tuple[int, ...], ...]:
             product = q
         digits[-1] += (q,)
     return tuple(digits)
+
+
+def _cut(digits: tuple[tuple[int, ...], ...], count: int) -> tuple[tuple[int, ...], ...]:
+    """The digits cut in two, the largest first, until they are `count` or have one modulus each."""
+    while len(digits) < count and max(map(len, digits)) > 1:
+        at = max(range(len(digits)), key=lambda j: (len(digits[j]) > 1, math.prod(digits[j])))
+        half = -(-len(digits[at]) // 2)
+        digits = (*digits[:at], digits[at][:half], digits[at][half:], *digits[at + 1 :])
+    return digits
 
 
 @lru_cache(maxsize=256)
@@ -241,12 +255,19 @@ def _other_layouts(found: Plan, request: Request) -> Sequence[str | float]:
 
 
 def _least_cost(request: Request) -> float:
-    """At least the cost of any plan: all primes of 30 bits, and as many digits as then fit."""
-    limbs = math.ceil(request.q_bits / 30)
+    """At least the cost of any plan: all primes of 30 bits, and as many digits as then fit.
+
+    Asked digits count as they are, where a plan has so many limbs.
+    """
+    limbs, asked = math.ceil(request.q_bits / 30), request.dnum or 0
     most = min(limbs, (request.limit - request.q_bits) / _LEAST_SPECIAL_BITS)  # special primes
     counts = range(1, int(most) + 1)
     return min(
-        ((math.ceil(request.q_bits / (30 * k)) + 2) * (limbs + k) for k in counts), default=math.inf
+        (
+            (max(math.ceil(request.q_bits / (30 * k)), min(asked, limbs)) + 2) * (limbs + k)
+            for k in counts
+        ),
+        default=math.inf,
     )
 
 
@@ -339,8 +360,8 @@ def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple
         fits = bits + _LEAST_SPECIAL_BITS * k + extra <= request.limit + 1
         fits &= digits <= (request.dnum or np.inf)
         if fits.any():
-            total = limbs + k + guard
-            cost = np.stack([(digits + 2) * total, digits * total])[:, fits]
+            total, count = limbs + k + guard, request.digits_of(digits, limbs)
+            cost = np.stack([(count + 2) * total, count * total])[:, fits]
             floors.append((_smallest(cost), k, guard))
     return sorted(floors)
 
@@ -398,15 +419,16 @@ def _climb(primes: Primes, walks: _Walks, scale_bits: int) -> _Walks:
 
 def _best_walk(primes: Primes, request: Request) -> tuple[_Cost, Plan] | None:
     walks = _walk(primes, request)
-    digits, noise = _count_digits(primes, walks)
+    fewest, noise = _count_digits(primes, walks)
+    digits = request.digits_of(fewest, walks.most.sum(1))
     limbs = walks.most.sum(1) + len(primes.specials)
     # Rounded, so that the last digit of a platform's log2 never decides between two plans.
     union_bits = primes.bits(walks.sets, walks.most).round(6)
     cost = np.stack([(digits + 2) * limbs, digits * limbs, union_bits])
     meets = (cost[0] <= request.cost) & (noise <= request.noise)
-    meets &= digits <= (request.dnum or np.inf)
+    meets &= fewest <= (request.dnum or np.inf)
     for row in np.lexsort(cost[::-1]):
-        if meets[row] and (plan := _plan(primes, walks, row)):
+        if meets[row] and (plan := _plan(primes, walks, row, request.dnum or 0)):
             return tuple(cost[:, row].tolist()), plan
     return None
 
@@ -429,7 +451,7 @@ def _count_digits(primes: Primes, walks: _Walks) -> tuple[np.ndarray, np.ndarray
     return digits, noise + 4.0 ** (filled - primes.special_bits)
 
 
-def _plan(primes: Primes, walks: _Walks, row: int) -> Plan | None:
+def _plan(primes: Primes, walks: _Walks, row: int, dnum: int = 0) -> Plan | None:
     """The plan of one walk in exact integers; None where a prime would serve twice."""
     t, m = walks.most[row].tolist()
     terminals = primes.sets[walks.sets[row]][:t][::-1]
@@ -438,5 +460,5 @@ def _plan(primes: Primes, walks: _Walks, row: int) -> Plan | None:
     if len(set(moduli)) < len(moduli):
         return None
     path = tuple((a, b) for a, b in walks.path[row].tolist())
-    digits = partition(terminals + mains, math.prod(primes.specials))
+    digits = _cut(partition(terminals + mains, math.prod(primes.specials)), dnum)
     return Plan(primes.n, terminals, mains, primes.specials, path, digits)

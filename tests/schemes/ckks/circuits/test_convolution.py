@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import TracedValueError
 from ren.schemes import ckks
 from ren.schemes.ckks.circuits import convolution
 
@@ -148,5 +147,15 @@ def test_what_is_no_convolution(ctx64):
         ckks.conv1d(x.drop_to(0), [1.0, 2.0])
     with pytest.raises(ckks.ContextError, match=r"ckks\.convolution\(\) got no context"):
         ckks.convolution([1.0, 2.0], (10,))
-    with pytest.raises(TracedValueError, match=r"ckks\.convolution\(kernels, shape, ctx\)"):
-        ren.jit(ckks.conv1d)(x, np.ones(3))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_kernels_among_the_arguments_are_inputs_of_the_plan(ctx64):
+    image = drawn(5, 4)
+    f = ren.jit(lambda kernel, x: ckks.conv2d(x, kernel, padding="same"))
+    for kernel in (drawn(3, 3), np.eye(3), np.zeros((3, 3))):
+        padded = np.pad(image, 1)
+        views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
+        want = (views * kernel).sum((-2, -1))
+        assert np.abs(f(kernel, ctx64.encrypt(image)).decrypt() - want).max() < 2.0**-19
+    assert f.cache_info()[:3] == (2, 1, 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import hypothesis
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -207,9 +208,117 @@ def test_under_jit_and_vmap(ctx4):
     assert error(closed(ctx4.encrypt(values[0])), matrix @ values[0]) < BAR
     mapped = jax.vmap(lambda x: encoded @ x)(ctx4.encrypt(values, pack="rows"))
     assert error(mapped, values @ matrix.T) < BAR
-    for f in (ren.jit(lambda a, x: a @ x), ren.jit(lambda a, x: x @ a)):
-        with pytest.raises(TracedValueError, match=r"map = ckks\.linear\(matrix, ctx\)"):
-            f(matrix, ctx4.encrypt(values[0]))
+
+
+FORMS: dict[str, Callable[[Any, Any], Any]] = {
+    "wide": lambda m, x: m[:3] @ x,
+    "square": lambda m, x: m @ x,
+    "tall": lambda m, x: m.T[:, :6] @ x,
+    "on the right": lambda m, x: x @ m.T,
+    "computed": lambda m, x: (2 * m - m[::-1] * 0.5) @ x,
+    "of matrices": lambda m, x: (m.T[:6, :6] @ m) @ x,
+    "twice": lambda m, x: m[:, :6] @ (m[:6] @ x),
+}
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_matrix_among_the_arguments_is_an_input_of_the_plan(ctx4, form):
+    """The plan does not depend on its numbers, nor on which of them are zero."""
+    f, values = ren.jit(FORMS[form]), drawn(6)
+    matrix = drawn(6, 6) if form != "tall" else drawn(6, 9)
+    x = ctx4.encrypt(values)
+    for m in (matrix, np.triu(matrix), 0.3 * matrix[::-1], np.zeros_like(matrix)):
+        assert error(f(m, x), FORMS[form](m, values)) < BAR
+    assert f.cache_info()[:3] == (3, 1, 1)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool, np.complex128])
+def test_matrices_of_other_types_are_arguments_too(ctx4, dtype):
+    f, values = ren.jit(lambda layer, x: layer["w"][0] @ x), drawn(5)
+    first, second = (10 * drawn(4, 5, 1)[..., 0]).astype(dtype), np.eye(4, 5, dtype=dtype)
+    for m in (first, second, jnp.asarray(second)):
+        want = np.asarray(m) @ values
+        assert np.abs(f({"w": [m]}, ctx4.encrypt(values)).decrypt() - want).max() < BAR
+    assert f.cache_info().hits == 1  # an array of NumPy and one of JAX have a plan each
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_lists_of_rows_are_matrices_among_the_arguments(ctx4):
+    values = drawn(3)
+    f, g = ren.jit(lambda m, x: m @ x), ren.jit(lambda m, x: x @ m)
+    for m in ([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0], [2.0, 0.0, 0.5]]):
+        assert error(f(m, ctx4.encrypt(values)), np.array(m) @ values) < BAR
+        assert error(f([np.array(row) for row in m], ctx4.encrypt(values)), m @ values) < BAR
+        assert error(g(np.transpose(m).tolist(), ctx4.encrypt(values)), m @ values) < BAR
+    assert f.cache_info()[:2] == (2, 2)  # numbers and arrays have a plan each
+    assert g.cache_info()[:2] == (1, 1)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interpreted")
+def test_tables_and_blocks_meet_matrices_that_are_arguments(ctx4):
+    matrix, table, long = drawn(4, 6), drawn(6, 2), drawn(700)
+    flat, columns = ctx4.encrypt(table), ctx4.encrypt(table, pack="columns")
+    rows = ctx4.encrypt(table.T, pack="rows")
+    for f, x, want in (
+        (lambda m, t: m @ t, flat, lambda m: m @ table),
+        (lambda m, t: m @ t, columns, lambda m: m @ table),
+        (lambda m, t: t @ m.T, rows, lambda m: table.T @ m.T),
+        (lambda m, t: m[0] @ t, flat, lambda m: m[0] @ table),
+        (lambda m, t: t @ m[0, :2], flat, lambda m: table @ m[0, :2]),
+    ):
+        g = ren.jit(f)
+        for m in (matrix, np.tril(matrix)):
+            assert error(g(m, x), want(m)) < BAR
+        assert g.cache_info().misses == 1
+    g, wide = ren.jit(lambda m, v: m @ v), drawn(2, 700) / 20
+    for m in (wide, wide[::-1]):
+        assert error(g(m, ctx4.encrypt(long)), m @ long) < BAR
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_maps_are_encoded_of_arguments_inside_of_a_function(ctx4):
+    values = drawn(6)
+    for how in ({}, {"paired": True}, {"outputs": [4, 0, 2]}):
+        f = ren.jit(lambda m, x, how=how: ckks.linear(m, ctx4, **how) @ x)
+        for m in (drawn(3, 6), np.eye(3, 6)):
+            want = m @ values
+            if "outputs" in how:
+                want = np.array([want[1], 0, want[2], 0, want[0]])
+            assert error(f(m, ctx4.encrypt(values)), want) < BAR
+        assert f.cache_info().misses == 1
+
+
+@pytest.mark.long
+def test_a_server_with_the_keys_of_a_plan_takes_any_matrix_of_that_shape(ctx4):
+    f, values = ren.jit(lambda m, x: m @ x), drawn(8)
+    banded = np.eye(8) + np.eye(8, k=1)
+    plan = ren.plan(f, banded, ckks.spec(8), n=1 << 10, security=None)
+    assert plan.rotations == ren.plan(f, drawn(8, 8), ckks.spec(8)).rotations
+    assert ren.plan(lambda m, x: m @ x, banded, ckks.spec(8)).rotations == (1,)
+    owner = ckks.context(params=plan.params)
+    owner.rotation_keys(plan.rotations)
+    server = owner.server()
+    for m in (banded, drawn(8, 8)):
+        x = ckks.Ciphertext.from_bytes(owner.encrypt(values).to_bytes())
+        with server:
+            y = f(m, x)
+        assert np.abs(owner.decrypt(y) - m @ values).max() < BAR
+
+
+def test_a_function_that_asks_for_the_numbers_of_a_matrix_names_static_arguments(ctx4):
+    for f in (ren.jit(lambda m, x: abs(m) @ x), ren.jit(lambda m, x: np.linalg.inv(m) @ x)):
+        with pytest.raises(TracedValueError, match=r"static_argnames='m'"):
+            f(drawn(6, 6), ctx4.encrypt(drawn(6)))
+
+
+def test_entries_that_are_too_large_for_a_plan_are_captured_anew(ctx4):
+    f, values = ren.jit(lambda m, x: m @ x), np.full(2, 2.0**-12)
+    for size in (1.0, 2.0**12):
+        m = size * np.array([[1.0, 2.0], [0.0, 1.0]])
+        assert np.allclose(f(m, ctx4.encrypt(values)).decrypt(), m @ values, rtol=1e-4)
 
 
 def band(m: int, k: int, low: int, high: int) -> np.ndarray:
