@@ -1,1 +1,1 @@
-"""Where numbers stand in slots, and how rotations move them; for any scheme with slots."""
+"""Contents of slots, and the rotations that move them; for any scheme with slots."""

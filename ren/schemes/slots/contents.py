@@ -1,6 +1,6 @@
 """Contents of the slots: which element of an array stands in each, zeros, and what is unknown.
 
-Copies, periods, padding and leftovers are one thing: an element may stand in many slots, or a slot
+Copies, periods, padding and leftovers are one thing. An element may stand in many slots, and a slot
 may hold none. `ren.schemes.slots.planner` reads contents, and says what is in the slots afterwards.
 """
 
@@ -20,11 +20,11 @@ _SEED = 0x9E3779B97F4A7C15
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class Contents:
-    """What stands in each slot. Equal contents are one object: see `contents`.
+    """Contents of all slots. Equal contents are one object: see `contents`.
 
     Args:
-        elements: int32 [slots], read-only: the flat index of an element, `ZERO`, or a code of at
-            most `UNKNOWN` for a number that is not known. Slots of one code hold the same number.
+        elements: int32 [slots], read-only. The flat index of an element; `ZERO`; or a code of at
+            most `UNKNOWN`, of a number that is not known. Slots of one code hold the same number.
         size: number of elements of the array. Each may stand in many slots, in one, or in none.
     """
 

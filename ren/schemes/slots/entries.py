@@ -53,6 +53,12 @@ class Entries:
         return rows, part - rows * self.shape[1]
 
     @property
+    def numbers(self) -> NDArray:
+        """The values, where none is known only at a call."""
+        assert isinstance(self.values, np.ndarray)
+        return self.values
+
+    @property
     def rows(self) -> NDArray[np.integer]:
         """The row of each entry."""
         return self.places_of(slice(None))[0]

@@ -130,7 +130,7 @@ class Diagonals:
         """Slot of the result, slot of the vector and value of each entry, before the folds."""
         p = self.placement
         places, steps = p.places_and_steps
-        return places % p.slots, (places + steps) % p.slots, p.entries.values
+        return places % p.slots, (places + steps) % p.slots, p.entries.numbers
 
     def run(self, x: NDArray) -> NDArray:
         """The slots that result from `x`, [slots]; of integers mod 2^64 the values are `mixed`."""

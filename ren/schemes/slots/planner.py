@@ -12,10 +12,10 @@ a function nor its axes. It proposes plans by structure:
     diagonals   baby and giant steps: `ren.schemes.slots.diagonals`
     stages      a Toeplitz sum that would wrap around: banded matrices, a level each
 
-Each proposal is proved by fingerprints: it runs on a vector of random integers mod 2^64, one for
-each element, and has to give what the map gives. The same run shows what stands in each slot then.
-Of what is proved the cheapest is taken: in rotations, with prices for levels, for keys, and for the
-bits of precision that a product after a sum loses.
+Each proposal is proved by fingerprints. It runs on a vector of integers mod 2^64, one for each
+element, as if drawn. It has to give what the map gives. The same run shows what is in the slots
+then. The cheapest one that is proved is taken. The cost counts rotations. It has prices for levels,
+for keys, and for the bits of precision that a product after a sum loses.
 
 References: Halevi and Shoup, "Algorithms in HElib", 2014, 4.3; Freivalds, "Probabilistic machines
 can use less running time", 1977 (the proof by random vectors).
@@ -89,7 +89,7 @@ class LinearIndexMap:
         """The value of all entries; None where they differ."""
         if self.distances is not None:
             return 1.0
-        values = self.entries.values
+        values = self.entries.numbers
         return float(values[0].real) if (values == values[0].real).all() else None
 
 
@@ -97,7 +97,7 @@ def of_entries(entries: Entries) -> LinearIndexMap:
     """The map of a matrix that is given by its entries."""
 
     def apply(x: NDArray) -> NDArray:
-        terms = weights(entries.values, x.dtype) * x[entries.columns]
+        terms = weights(entries.numbers, x.dtype) * x[entries.columns]
         result = np.zeros(entries.shape[0], terms.dtype)
         np.add.at(result, entries.rows, terms)
         return result
@@ -276,7 +276,7 @@ class _Problem:
         if self.m.distances is not None:
             yield self._stages()
             return
-        yield (self._diagonals(self._rows, self._columns, self.m.entries.values, self.source),)
+        yield (self._diagonals(self._rows, self._columns, self.m.entries.numbers, self.source),)
         if weight is not None:
             yield from self._gathered()
             yield from self._spread()
@@ -354,7 +354,7 @@ class _Problem:
         made, there = [], self.source
         for entries in self.m.stages:
             columns = there.places[entries.columns]
-            made.append(self._diagonals(entries.rows, columns, entries.values, there))
+            made.append(self._diagonals(entries.rows, columns, entries.numbers, there))
             there = in_order(entries.shape[0], there.slots)
         return tuple(made)
 
@@ -385,7 +385,7 @@ def _of_moduli(operator: Operator, live: NDArray[np.float64]) -> NDArray[np.floa
     """The most terms of the vector in each slot, each with its weight."""
     if isinstance(operator, Diagonals):
         entries = operator.placement.entries
-        moduli = attrs.evolve(entries, values=np.abs(entries.values))
+        moduli = attrs.evolve(entries, values=np.abs(entries.numbers))
         return attrs.evolve(
             operator, placement=attrs.evolve(operator.placement, entries=moduli)
         ).run(live)

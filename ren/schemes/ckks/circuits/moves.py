@@ -99,7 +99,7 @@ def contents_of(layout: Layout, length: int, slots: int) -> Contents:
 
 
 def tail_of(found: Contents) -> Tail:
-    """What stands behind the elements 0, 1, ... in slots 0, 1, ..."""
+    """The tail behind the elements 0, 1, ... in slots 0, 1, ..."""
     beyond = found.elements[found.size :] != ZERO
     if not beyond.any():
         return ZEROS
