@@ -23,7 +23,7 @@ class Contents:
     """Contents of all slots. Equal contents are one object: see `contents`.
 
     Args:
-        elements: int32 [slots], read-only. The flat index of an element; `ZERO`; or a code of at
+        elements: int32 [slots], read-only. The flat index of an element, or `ZERO`. Or a code of at
             most `UNKNOWN`, of a number that is not known. Slots of one code hold the same number.
         size: number of elements of the array. Each may stand in many slots, in one, or in none.
     """

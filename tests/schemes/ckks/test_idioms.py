@@ -507,12 +507,10 @@ NAType() * x | OperandError | a ciphertext and an NAType; missing values
 x + ... | OperandError | a ciphertext and an ellipsis
 x + [1, None, 2, 3] | ParameterError | numpy.nan_to_num(np.array(values, float))
 S @ x | TracedValueError | matrix.toarray() @ ct
-x @ S | OperandError | a matrix; matrix.toarray()
 x * S | OperandError | A product got; matrix.toarray()
 S + x | OperandError | A sum got; matrix.toarray()
 x / S | OperandError | A quotient got; matrix.toarray()
 x > S | OperandError | A comparison got; matrix.toarray()
-ckks.linear(S, ctx) | OperandError | matrix.toarray()
 ctx.encrypt(S) | ParameterError | values.toarray()
 ckks.linear("a", ctx) | OperandError | A str was given as a matrix; ckks.linear(matrix, ctx)
 ckks.linear(ctx, M) | OperandError | A Context was given as a matrix; ckks.linear(matrix, ctx)

@@ -21,13 +21,13 @@ from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
-from ren.poly.symbolic import Symbolic, derived
+from ren.poly.symbolic import derived
 from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import reshape_text
 from ren.schemes.ckks.circuits.linear_map import LinearMap
-from ren.schemes.ckks.circuits.matrix_checks import checked
+from ren.schemes.ckks.circuits.matrix_checks import are_entries, entries_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
@@ -73,7 +73,8 @@ def linear(
 
 
     Args:
-        matrix: real or complex [m, k], of any size.
+        matrix: real or complex [m, k], of any size. Or a sparse array of SciPy, or the tuple (rows,
+            columns, values, shape), whose values at one place are added.
         context: whose parameters and slots; the active one by default.
         level: of the vectors; the top by default. The diagonals are smaller at lower levels.
         keys: the most rotation keys that it may need, the budget of a server; None for the least
@@ -112,7 +113,7 @@ def linear(
         >>> (turn @ ctx.encrypt([1.0, 2.0])).decrypt().round(3)
         array([-2.,  1.])
     """
-    entries = Entries.of(_checked(matrix))
+    entries = entries_of(matrix)
     call, where = "ckks.linear(matrix, ctx)", (inputs, outputs)
     if not isinstance(leftovers, bool | np.bool):
         raise ParameterError(
@@ -122,7 +123,7 @@ def linear(
         )
     return prepared(
         entries, context, call, level, keys, None, not leftovers, where, memory, paired,
-        number_type=name_of(matrix),
+        number_type=name_of(matrix[2] if are_entries(matrix) else matrix),
     )  # fmt: skip
 
 
@@ -401,7 +402,7 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     A ciphertext that was given two axes by `reshape` is a matrix, as in numpy.matmul.
     """
     need_level(ct, 1, "A product with a matrix")
-    entries, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
+    entries, shape, label = entries_of(matrix), ct.layout.shape, None
     m = entries.transposed if is_transposed else entries
     if shape is not None:
         left, right = (shape, entries.shape) if is_transposed else (entries.shape, shape)
@@ -447,7 +448,3 @@ def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
     result = encoded(matrix, ct.params, ct.level, None, label) @ ct
     span = ct.span if is_cyclic else hull(ct.span, Span(0.0, 0.0))
     return with_type(with_span(result, span), ct.stated_dtype)
-
-
-def _checked(matrix: Any) -> NDArray | Symbolic:
-    return checked(matrix, (2,), "a matrix")

@@ -1,9 +1,10 @@
-"""Check arrays that are given as matrices, vectors or kernels."""
+"""Check what is given as a matrix, a vector or a kernel: arrays, and entries of sparse ones."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any
+import operator
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -12,15 +13,62 @@ from numpy.typing import NDArray
 from ren.core.errors import OperandError, ParameterError, kind_of
 from ren.poly.symbolic import Symbolic, as_symbol, derived
 from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows, is_sparse
+from ren.schemes.slots.entries import Entries
 
 
 def _remedy(values: Any) -> str:
     """Code to write in place of something else than a matrix."""
     if is_sparse(values):
-        return "Write matrix.toarray(), the array of its numbers."
+        return "Encode it: ckks.linear(matrix, ctx) @ ct. Or write matrix.toarray()."
     if isinstance(values, numbers.Number | np.generic | np.ndarray | jax.Array):
         return "Write x * number for a product with one number."
     return "Pass a NumPy array or a list of rows: matrix @ ct, or ckks.linear(matrix, ctx)."
+
+
+def entries_of(matrix: Any) -> Entries:
+    """The entries of a matrix that are not zero.
+
+    Args:
+        matrix: an array, or a symbol that stands for one. Or a sparse array of SciPy, or the tuple
+            (rows, columns, values, shape). As in SciPy, values at one place are added.
+
+    Raises:
+        ParameterError: no matrix, other lengths, or places outside of the shape.
+    """
+    if is_sparse(matrix) and len(matrix.shape) == 2:
+        found = matrix.tocoo()
+        return _listed(found.row, found.col, found.data, found.shape)
+    if are_entries(matrix):
+        return _listed(*matrix)
+    return Entries.of(checked(matrix, (2,), "a matrix"))
+
+
+def are_entries(matrix: Any) -> TypeGuard[tuple[Any, Any, Any, Any]]:
+    """Whether a matrix is given as (rows, columns, values, shape)."""
+    return isinstance(matrix, tuple) and len(matrix) == 4 and isinstance(matrix[3], tuple)
+
+
+def _listed(rows: Any, columns: Any, values: Any, shape: tuple[Any, ...]) -> Entries:
+    places = [np.asarray(index) for index in (rows, columns)]
+    values = checked(values, (1,), "the values of a matrix")
+    sizes = tuple(map(operator.index, shape)) if len(shape) == 2 else (0, 0)
+    is_fit = min(sizes) > 0 and not isinstance(values, Symbolic) and all(
+        index.shape == values.shape and index.dtype.kind in "iu"
+        and index.min() >= 0 and index.max() < size
+        for index, size in zip(places, sizes, strict=True)
+    )  # fmt: skip
+    if not is_fit:
+        raise ParameterError(
+            f"A matrix was given by rows and columns of shapes {places[0].shape} and "
+            f"{places[1].shape}, values of shape {values.shape}, and the shape {shape}.",
+            "Each value has an integer row and column inside of the shape (m, k).",
+            "Pass (rows, columns, values, (m, k)), as scipy.sparse.coo_array has them.",
+        )
+    found, at = np.unique(places[0].astype(np.int64) * sizes[1] + places[1], return_inverse=True)
+    added = np.zeros(len(found), values.dtype)
+    np.add.at(added, at, values)
+    held = np.divmod(found[added != 0], sizes[1])
+    return Entries(added[added != 0], (sizes[0], sizes[1]), (held[0], held[1]))
 
 
 def of_symbols(values: Any) -> Any:

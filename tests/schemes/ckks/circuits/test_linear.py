@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import strategies as st
 
 import ren
@@ -110,6 +111,35 @@ def test_a_matrix_of_all_slots(ctx64):
 
 
 @pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
+def test_sparse_arrays_and_entries_are_matrices(ctx4):
+    rows, columns, values = [0, 1, 1, 3, 1], [0, 5, 5, 2, 0], [1.0, 2, 3, 4, 0]
+    sparse = scipy.sparse.coo_array((values, (rows, columns)), shape=(4, 6))
+    x = np.arange(6.0) / 6
+    ct, want = ctx4.encrypt(x), sparse.toarray() @ x
+    for matrix in (sparse, sparse.tocsr(), (rows, columns, values, (4, 6))):
+        encoded = ckks.linear(matrix, ctx4)
+        assert encoded.shape == (4, 6) and len(encoded.places) == 3
+        np.testing.assert_allclose((encoded @ ct).decrypt(), want, atol=1e-6)
+    np.testing.assert_allclose((ct @ sparse.T).decrypt(), want, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ([0], [0, 1], [1.0], (2, 2)),
+        ([5], [0], [1.0], (2, 2)),
+        ([0], [-1], [1.0], (2, 2)),
+        ([0.5], [0], [1.0], (2, 2)),
+        ([0], [0], [1.0], (2,)),
+        ([0], [0], ["a"], (2, 2)),
+        ([], [], [], (2, 2)),
+    ],
+)
+def test_entries_that_are_no_matrix_are_refused(ctx4, entries):
+    with pytest.raises(ckks.ParameterError):
+        ckks.linear(entries, ctx4)
+
+
 def test_structured_and_complex_matrices(ctx4):
     values, z = drawn(30), drawn(30) + 1j * drawn(30, 1)[:, 0]
     x = ctx4.encrypt(values)
