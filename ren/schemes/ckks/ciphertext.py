@@ -316,7 +316,9 @@ class Ciphertext(CiphertextData, Stored):
         return rotation.rotate(self, steps)
 
     def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
-        """numpy.roll by `shift` over the length; takes a level where that is not `slots`.
+        """numpy.roll by `shift` over the length: two rotations, one where that is `slots`.
+
+        It takes a level where twice the length does not fit into the slots.
 
         A batch needs axis=-1, which rolls each vector; other axes raise.
         """
