@@ -120,6 +120,7 @@ def sums(source: NDArray[np.integer], size: int, weight: float = 1.0) -> LinearI
     return of_entries(Entries(values, (m, size), (rows, source.ravel())))
 
 
+@lru_cache(maxsize=64)
 def cumulative(length: int) -> LinearIndexMap:
     """y_i = x_0 + ... + x_i, of `length` elements."""
 

@@ -8,6 +8,7 @@ broadcast by a matrix of zeros and ones.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -37,7 +38,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
 from ren.schemes.rlwe.active_context import same_key
-from ren.schemes.slots.planner import gather
+from ren.schemes.slots.planner import LinearIndexMap, gather
 
 
 def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT]:
@@ -236,7 +237,13 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
             x, length=count, blocks=1, shape=label, tail=LEFTOVERS, columns=columns
         )
         return with_last_axis(made) if count is None and batch_axes(made) else made
-    source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     what = f"A broadcast from {shape} to {target}"
-    result = x if length == size else moved(x, gather(source, length), what)
+    result = x if length == size else moved(x, _copies(shape, target), what)
     return evolve_layout(result, shape=label, columns=columns)
+
+
+@lru_cache(maxsize=64)
+def _copies(shape: Shape, target: Shape) -> LinearIndexMap:
+    """The numbers of an array of one shape as those of a larger one."""
+    length = math.prod(shape)
+    return gather(np.broadcast_to(np.arange(length).reshape(shape), target).ravel(), length)

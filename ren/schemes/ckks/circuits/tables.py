@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.slots.planner import sums
+from ren.schemes.slots.planner import LinearIndexMap, sums
 
 Reduction = Callable[[CiphertextT], CiphertextT]
 
@@ -156,11 +156,17 @@ def _along_slots(
     if outer == 1 and inner <= ct.slots and ct.layout.blocks > 1:
         result = _columns_summed(ct, count, inner, what, share)
     else:
-        out = np.arange(outer * inner)
-        source = (out[:, None] // inner * count + np.arange(count)) * inner + out[:, None] % inner
-        weight = 1.0 if share is None else share
-        result = moved(ct, sums(source, outer * count * inner, weight), what)
+        along = _sums_along(outer, count, inner, 1.0 if share is None else share)
+        result = moved(ct, along, what)
     return evolve_layout(result, shape=left if len(left) > 1 else None)
+
+
+@lru_cache(maxsize=64)
+def _sums_along(outer: int, count: int, inner: int, weight: float) -> LinearIndexMap:
+    """`weight` times the sums along the middle axis of an array [outer, count, inner]."""
+    out = np.arange(outer * inner)[:, None]
+    source = (out // inner * count + np.arange(count)) * inner + out % inner
+    return sums(source, outer * count * inner, weight)
 
 
 def _columns_summed(
