@@ -93,7 +93,7 @@ class VectorSpec:
         """The program that `ren.xpr` and `ren.stages` show, at the least depth."""
         given = functools.wraps(function)(lambda args, kwargs: function(*args, **kwargs))
         longest = _longest(_specs((args, kwargs)))
-        return _least(given, (args, kwargs), None, longest, {}, None)[1]
+        return least_depth(given, (args, kwargs), None, longest, {}, None)[1]
 
 
 def spec(
@@ -208,9 +208,9 @@ def plan(
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
     terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
-    with collector_paused(), _counted() as counted:
+    with collector_paused(), counted_bootstraps() as counted:
         while True:
-            trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+            trial, program = least_depth(function, args, n, _longest(specs), wishes, integer_bits)
             if terms is None or not raise_scale(trial._results, terms, wishes):
                 break
         bootstraps = list(counted)
@@ -230,7 +230,7 @@ def plan(
 
 
 @contextmanager
-def _counted() -> Iterator[list[tuple[bool, int]]]:
+def counted_bootstraps() -> Iterator[list[tuple[bool, int]]]:
     """The bootstraps of the last trial: whether of complex numbers, and how many runs."""
     counted: list[tuple[bool, int]] = []
     token = planned.set(counted)
@@ -256,7 +256,7 @@ def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) ->
     return attrs.evolve(found, bootstraps=len(bootstraps), costs=Measured(costs))
 
 
-def _least(
+def least_depth(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     n: int | None,
@@ -404,7 +404,7 @@ def _taken_apart(
 ) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
     """The arguments, their leaves that are no polynomials, and the function of the arguments."""
     if (jitted := _jitted(function)) is not None:
-        return jitted[0]._planned((*jitted[1], *given))
+        return jitted[0]._symbolic_call((*jitted[1], *given))
     arguments = take_apart(given)
     return arguments, arguments.others, lambda given: function(*given)
 
