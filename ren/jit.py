@@ -164,7 +164,9 @@ class Jitted(Generic[P, R]):
         call = self._signature.call(args, kwargs)
         self._captured(call, realized(call.polys))
 
-    def _planned(self, args: tuple[Any, ...]) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
+    def _symbolic_call(
+        self, args: tuple[Any, ...]
+    ) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
         """A call as it will be captured, for a plan: its arrays are symbols."""
         call = self._signature.call(args, {})
         others = [

@@ -290,14 +290,15 @@ def counts(program: Counted) -> Counts:
         found = ren.plan(program.function, *program.args, bootstrapping=True)
         wishes, ntts, bootstraps = {"bootstrapping": True}, found.limb_ntts, found.bootstraps
     n = None if program.is_bootstrapped else N
-    with planning._counted():
-        trial, recording = planning._least(program.function, program.args, n, 1, wishes, None)
+    with planning.counted_bootstraps():
+        trial, recording = planning.least_depth(program.function, program.args, n, 1, wishes, None)
     nodes = toposort(recording.sink)
     switches = sum(node.op is ops.MODDOWN for node in nodes) // 2
     rotations = sum(node.op is ops.AUTOMORPHISM for node in nodes) // 2
     keys = set(trial.levels()) - {conjugation_element(trial.params.n)}
     depth, products = trial.params.depth, switches - rotations
-    ntts = ntts or graph_work(planning._graph(plan_of(recording.sink))).limb_ntts
+    source = plan_of(recording.sink).source
+    ntts = ntts or graph_work(source.sink).limb_ntts
     return depth, rotations, len(keys), products, ntts, bootstraps
 
 

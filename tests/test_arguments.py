@@ -143,7 +143,7 @@ columns are reshaped | ParameterError | table by its columns; pack='flat'
     columns.reshape(6)
 columns are rolled without an axis | ParameterError | roll(); along the columns; Pass axis=0
     columns.roll(1)
-a product of other columns | ParameterError | (2, 3); (2, 4); one row for each of the 3 columns
+a product of other columns | ParameterError | (2, 3); (2, 4); as many rows of the array
     columns @ np.ones((2, 4))
 other factors along an axis | ParameterError | axis 0; (3,); one number for each of the 2
     columns.dot(np.ones(3), axis=0)

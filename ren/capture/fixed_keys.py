@@ -158,6 +158,8 @@ class Same:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Same) or self._hash != other._hash:
             return False
+        if self._reference is other._reference:  # an object has one weak reference, also when gone
+            return True
         value = self._reference()
         return value is not None and value is other._reference()
 

@@ -88,7 +88,7 @@ def test_rotations_that_share_digits_take_less_than_as_many_alone():
 def folder(tmp_path):
     with config.update(cache_dir=str(tmp_path / "kept")):
         yield tmp_path / "kept" / "calibration"
-    cost._kept.cache_clear()
+    cost.rates_of.cache_clear()
 
 
 def chain_plan():
@@ -103,7 +103,7 @@ def test_a_calibration_is_kept_and_scales_all_estimates(folder):
     assert all("on two cores with AVX-512" in str(x) for x in (chain_plan(), params.bootstrapping))
     assert "on two cores with AVX-512 (python -m ren calibrates)" in explain(p)
     cost.keep_rates(2.5)
-    cost._kept.cache_clear()  # as in another process
+    cost.rates_of.cache_clear()  # as in another process
     assert cost.rates().factor == 2.5
     again = native_seconds(p), chain_plan().seconds, params.bootstrapping.seconds
     assert again == pytest.approx([2.5 * s for s in seconds])
@@ -118,10 +118,10 @@ def test_a_damaged_calibration_is_ignored_with_one_warning(folder, body, caplog)
     if body is None:
         entry.write_bytes(entry.read_bytes()[:-1] + b"6")
     else:
-        disk.store("calibration").write(cost._machine(), body)
-    cost._kept.cache_clear()
+        disk.store("calibration").write(cost.machine_name(), body)
+    cost.rates_of.cache_clear()
     assert [cost.rates().factor for _ in range(3)] == [1.0] * 3
-    cost._kept.cache_clear()
+    cost.rates_of.cache_clear()
     assert cost.rates() is cost.MODEL
     assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 1
 

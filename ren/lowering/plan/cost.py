@@ -78,21 +78,21 @@ MODEL = Rates()
 def rates() -> Rates:
     """The rates of this machine where it is calibrated, else `MODEL`."""
     folder = cache_folder()
-    return MODEL if folder is None else _kept(folder)
+    return MODEL if folder is None else rates_of(folder)
 
 
 def keep_rates(factor: float) -> None:
     """Keep the factor of this machine in the cache folder, for this process and later ones."""
     if (kept := store(_CALIBRATION)) is not None:
-        kept.write(_machine(), repr(factor).encode())
-    _kept.cache_clear()
+        kept.write(machine_name(), repr(factor).encode())
+    rates_of.cache_clear()
 
 
 @lru_cache(maxsize=8)
-def _kept(folder: Path) -> Rates:
+def rates_of(folder: Path) -> Rates:
     """The rates in a folder; a damaged entry is ignored, and costs one warning of the log."""
     kept = store(_CALIBRATION)
-    body = None if kept is None else kept.read(_machine())
+    body = None if kept is None else kept.read(machine_name())
     if kept is None or body is None:
         return MODEL
     try:
@@ -105,7 +105,7 @@ def _kept(folder: Path) -> Rates:
     return MODEL
 
 
-def _machine() -> str:
+def machine_name() -> str:
     """The name of this machine's entry, by its processors: machines may share a folder."""
     try:
         told = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()

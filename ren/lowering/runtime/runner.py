@@ -394,9 +394,8 @@ def _is_on_cpu(array: Any) -> bool:
 def _needs_of(plan: Plan) -> int:
     """The bytes of a run of the units, planned; 0 where all that they make is small."""
     specs = value_specs(plan.inputs, plan.units)
-    if (
-        sum(map(nbytes, specs[len(plan.inputs) :])) <= free_memory.LEAST // 4
-    ):  # with their temporaries
+    most = free_memory.LEAST // 4  # with their temporaries
+    if sum(map(nbytes, specs[len(plan.inputs) :])) <= most:
         return 0
     memory = memory_plan(plan)
     return peak(plan, memory.values, memory.donations, temporaries(plan, memory))
@@ -424,7 +423,8 @@ def check_one_device(error: Exception) -> None:
 def unit_runner(plan: Plan, name: str = "") -> Runner:
     """A plan unit by unit; `name` is as of `Runner`."""
     steps, streams = partition(plan, UNITS), partial(streams_for, plan)
-    return Runner(plan.inputs, steps, plan.outputs, streams=streams, needs=partial(_needs_of, plan))
+    needs = partial(_needs_of, plan)
+    return Runner(plan.inputs, steps, plan.outputs, streams=streams, needs=needs, name=name)
 
 
 def graph_runner(plan: Plan, name: str = "") -> Runner:
@@ -437,7 +437,7 @@ def graph_runner(plan: Plan, name: str = "") -> Runner:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
     """
     steps = partition(plan, GRAPH)
-    return Runner(plan.inputs, steps, plan.outputs, needs=partial(_needs_of, plan))
+    return Runner(plan.inputs, steps, plan.outputs, needs=partial(_needs_of, plan), name=name)
 
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:

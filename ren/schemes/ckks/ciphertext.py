@@ -577,8 +577,8 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
 
 def _settings_of(x: Ciphertext) -> Settings:
     """The settings here; those of a structure that JAX compares, in which there are no arrays."""
-    polys = [p for p in x.polys if type(p) is Poly]
-    if all([hasattr(p._in_memory(), "shape") for p in polys]):
+    leaves = [p._in_memory() for p in x.polys if type(p) is Poly]
+    if all([isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct) for leaf in leaves]):
         return settings()
     return vars(x).get("_settings", settings())
 

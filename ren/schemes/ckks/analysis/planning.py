@@ -7,13 +7,11 @@ which nothing runs out of levels.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import math
 import operator
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -30,7 +28,7 @@ from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
-from ren.core.ring import Domain, RingSpec
+from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.jit import Jitted
 from ren.lowering.devices.devices import is_tracing
@@ -43,11 +41,11 @@ from ren.poly import Poly
 from ren.poly.poly import from_array
 from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
+from ren.schemes.ckks.analysis.trial_context import MakePoly, TrialContext
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.bootstrapping.bootstrap import MARK, planned
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
@@ -61,10 +59,8 @@ from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import raise_scale
-from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
-from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
-from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
+from ren.schemes.rlwe.keychain import unknown
+from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
 
 _LARGEST_DEGREE = 1 << 17
 _OF_DEPTH = re.compile(r" of \d+\.$")  # at the end of an error
@@ -74,7 +70,6 @@ _REPEATS = {False: 24, True: 6}
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
 _ABOVE = re.compile(r"level is \d+\.")  # of an error: such a level may be there at a larger depth
 _log = logging.getLogger("ren")
-MakePoly = Callable[[Spec], Poly]
 
 
 @attrs.frozen
@@ -98,7 +93,7 @@ class VectorSpec:
         """The program that `ren.xpr` and `ren.stages` show, at the least depth."""
         given = functools.wraps(function)(lambda args, kwargs: function(*args, **kwargs))
         longest = _longest(_specs((args, kwargs)))
-        return _least(given, (args, kwargs), None, longest, {}, None)[1]
+        return least_depth(given, (args, kwargs), None, longest, {}, None)[1]
 
 
 def spec(
@@ -213,9 +208,9 @@ def plan(
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
     terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
-    with collector_paused(), _counted() as counted:
+    with collector_paused(), counted_bootstraps() as counted:
         while True:
-            trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+            trial, program = least_depth(function, args, n, _longest(specs), wishes, integer_bits)
             if terms is None or not raise_scale(trial._results, terms, wishes):
                 break
         bootstraps = list(counted)
@@ -235,7 +230,7 @@ def plan(
 
 
 @contextmanager
-def _counted() -> Iterator[list[tuple[bool, int]]]:
+def counted_bootstraps() -> Iterator[list[tuple[bool, int]]]:
     """The bootstraps of the last trial: whether of complex numbers, and how many runs."""
     counted: list[tuple[bool, int]] = []
     token = planned.set(counted)
@@ -261,7 +256,7 @@ def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) ->
     return attrs.evolve(found, bootstraps=len(bootstraps), costs=Measured(costs))
 
 
-def _least(
+def least_depth(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     n: int | None,
@@ -372,57 +367,6 @@ def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any])
 # ------------------------------------------------------------------- one trial
 
 
-class TrialContext(Context):
-    """A context under trial parameters, which notes the galois keys that are asked for.
-
-    Args:
-        params: the parameters.
-        poly: makes the polynomials of keys.
-        levels: by galois element, the highest level of its key; of others it is the highest.
-    """
-
-    def __init__(self, params: Parameters, poly: MakePoly, levels: Mapping[int, int]) -> None:
-        identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
-        whole = gadget_of(params)
-        super().__init__(params, Keychain(identity, relinearization=key_of(whole, poly)))
-        self._poly, self._levels = poly, levels
-        self._noted: dict[int, set[int]] = {}
-        self._results: list[Ciphertext] = []
-
-    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
-        """A placeholder for the key of X -> X^galois; `ring` is noted."""
-        self._noted.setdefault(galois, set()).update(ring.moduli)
-        held = self._keys.galois
-        if galois not in held:
-            gadget = gadget_of(self.params).cut(self.params.moduli_to(self._levels.get(galois)))
-            held = {**held, galois: key_of(gadget, self._poly)}
-            self._keys = dataclasses.replace(self._keys, galois=held)
-        return held[galois]
-
-    def returned(self, made: Any) -> Any:
-        """The result of the function as it is; its ciphertexts are kept."""
-        leaves = jax.tree.leaves(made, is_leaf=lambda v: isinstance(v, Ciphertext))
-        self._results = [v for v in leaves if isinstance(v, Ciphertext)]
-        return made
-
-    def levels(self) -> dict[int, int]:
-        """The highest level at which each key was asked for, by galois element."""
-        reach = [set(self.params.moduli_to(level)) for level in range(self.params.depth + 1)]
-        return {
-            g: next(level for level, held in enumerate(reach) if moduli <= held)
-            for g, moduli in self._noted.items()
-        }
-
-    def left_out(self, sources: Iterable[Any]) -> int:
-        """Bytes of these inputs that planned galois keys lack: limbs for higher levels."""
-        read, left = {id(source) for source in sources}, 0
-        for galois, level in self.levels().items():
-            key = self._keys.galois[galois]
-            given = sum(4 * math.prod(p.shape) for p in (*key.b, *key.a) if id(p.node.arg) in read)
-            left += max(0, given - self.params.key_nbytes(level))
-        return left
-
-
 def _trial(
     args: tuple[Any, ...], params: Parameters, poly: MakePoly, levels: Mapping[int, int]
 ) -> tuple[TrialContext, tuple[Any, ...]]:
@@ -460,7 +404,7 @@ def _taken_apart(
 ) -> tuple[Structure, list[Any], Callable[[Any], Any]]:
     """The arguments, their leaves that are no polynomials, and the function of the arguments."""
     if (jitted := _jitted(function)) is not None:
-        return jitted[0]._planned((*jitted[1], *given))
+        return jitted[0]._symbolic_call((*jitted[1], *given))
     arguments = take_apart(given)
     return arguments, arguments.others, lambda given: function(*given)
 

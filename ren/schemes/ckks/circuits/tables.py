@@ -376,7 +376,9 @@ def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
         raise ParameterError(
             f"A table of shape {ct.shape} was multiplied by an array of shape {m.shape}.",
             f"The sum is over its axis {place}, of {ct.shape[place]}: as many rows of the array.",
-            "Transpose the array, or pass a vector for each column of the result.",
+            "Write batch @ matrix.T for a product with each vector, or transpose the array."
+            if m.ndim == 2 and m.shape[0] == known_length(ct) and not is_columns(ct)
+            else "Transpose the array, or pass a vector for each column of the result.",
         )
     result = _mixed(ct, m.T, place)
     if result is None:

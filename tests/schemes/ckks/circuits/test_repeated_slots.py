@@ -164,8 +164,10 @@ def test_maps_of_other_widths_meet_a_vector_that_repeats(ctx, shape):
     assert error(m @ x, want) < 10 * BAR
     assert error(ckks.linear(m, ctx, level=3) @ x, want) < 10 * BAR
     batch = ctx.encrypt(drawn(2, 50), pack="rows")
-    y = m @ (wide @ batch)
+    y = batch @ wide.T @ m.T
     assert error(y, drawn(2, 50) @ wide.T @ m.T) < 10 * BAR
+    with pytest.raises(ckks.ParameterError, match=r"batch @ matrix.T"):
+        wide @ batch
 
 
 def test_the_tail_tells_of_what_repeats():
