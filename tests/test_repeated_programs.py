@@ -72,7 +72,9 @@ def test_sums_that_run_often_become_one_executable(terms, monkeypatch):
         numbers = np.array([p.tolist() for p in polys], object)
         for k, total in enumerate(sums, 1):
             assert total.tolist() == ((numbers[k - 1] + k * numbers[k]) % LARGE.q).tolist()
-    often = [p for p in planning._planned.values() if p.count >= 3 and len(p.source.sink.src) > 1]
+    often = [
+        p for p in planning.kept_programs.values() if p.count >= 3 and len(p.source.sink.src) > 1
+    ]
     steps = {len(run.steps) for run in often[-1].runs.values()}
     is_cheap = native_calls(often[-1].source) is NO_GAIN  # else native code is switched off
     assert steps == {1} if is_cheap else steps == {len(often[-1].plan.units)}
@@ -251,7 +253,7 @@ def test_the_number_of_plans_is_bounded(monkeypatch):
     expected = [(v + k) % RING.q for k in range(5) for v in x.tolist()[:1]]
     for _ in range(2):
         assert [(x.intt() + k).tolist()[0] for k in range(5)] == expected
-        assert len(planning._planned) <= 3
+        assert len(planning.kept_programs) <= 3
 
 
 def test_under_jax_transformations_it_is_the_same():

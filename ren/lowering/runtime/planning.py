@@ -212,7 +212,7 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
 
 
 # Programs by structure and the types and devices of their leaves: the one used longest ago goes.
-_planned: OrderedDict[Any, Planned] = OrderedDict()
+kept_programs: OrderedDict[Any, Planned] = OrderedDict()
 # The last of them, which stays so. Looking it up there would swallow an interrupt of the user's.
 _latest: list[Planned | None] = [None]
 _lock = threading.Lock()
@@ -241,9 +241,9 @@ def key_of(structure: Structure) -> tuple[Any, ...]:
 def known_program(key: tuple[Any, ...]) -> Planned | None:
     """The program of a name, if it is planned."""
     with _lock:
-        found = _planned.get(key)
+        found = kept_programs.get(key)
         if found is not None and found is not _latest[0]:
-            _planned.move_to_end(key)
+            kept_programs.move_to_end(key)
             _latest[0] = found
         return found
 
@@ -252,9 +252,9 @@ def planned_as(key: tuple[Any, ...], structure: Structure) -> Planned:
     """The program of a structure, planned and kept under its name."""
     made = planned_anew(structure)
     with _lock:
-        _planned[key] = _latest[0] = made
-        while len(_planned) > MOST_PLANNED:
-            _planned.popitem(last=False)
+        kept_programs[key] = _latest[0] = made
+        while len(kept_programs) > MOST_PLANNED:
+            kept_programs.popitem(last=False)
     return made
 
 
@@ -274,7 +274,7 @@ def planned_anew(structure: Structure, scalars: Mapping[Node, Node] = _NONE) -> 
 def forget() -> None:
     """Plans every program anew."""
     with _lock:
-        _planned.clear()
+        kept_programs.clear()
         _latest[0] = None
 
 

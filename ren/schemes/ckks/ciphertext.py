@@ -17,7 +17,7 @@ from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Symbolic, derived, traced
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
-from ren.schemes.ckks.arithmetic import evolve, rotation
+from ren.schemes.ckks.arithmetic import complex_pairs, evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
@@ -37,11 +37,11 @@ from ren.schemes.ckks.arithmetic.shapes import (
 )
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
-    complex_pairs,
     linear,
     moments,
     moves,
     operators,
+    products,
     reductions,
     shaping,
     tables,
@@ -267,7 +267,7 @@ class Ciphertext(CiphertextData, Stored):
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct as numpy.matmul, one level; `ckks.linear` encodes a matrix once."""
-        return tables.multiplied(matrix, self)
+        return products.multiplied(matrix, self)
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
         """ct @ matrix, one level, as numpy.matmul: the transposed matrix times the vector.
@@ -278,7 +278,7 @@ class Ciphertext(CiphertextData, Stored):
         """
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
-        return tables.multiplied(self, matrix)
+        return products.multiplied(self, matrix)
 
     # ---------------------------------------------------------------- what only the owner can see
 
@@ -406,7 +406,7 @@ class Ciphertext(CiphertextData, Stored):
         Takes a level; two with a ciphertext where leftovers of both are cleared first. Of a table
         it is one number for each row, or along another `axis`, with as many numbers in `w`.
         """
-        return tables.dot(self, w, axis)
+        return products.dot(self, w, axis)
 
     def any(self, axis: int | None = None, *, where: Any = True) -> Ciphertext:
         """Whether one of the numbers is 1, in every slot: `ckks.math.any` of encrypted truth.

@@ -107,10 +107,10 @@ def test_replays_equal_eager_runs_bit_for_bit(tenants: list[Tenant]) -> None:
 def test_eager_programs_of_tenants_share_one_plan(tenants: list[Tenant], native: Any) -> None:
     with ren.config.update(native=native):
         score(tenants[0].x).realize()
-        count = len(planning._planned)
+        count = len(planning.kept_programs)
         for t in tenants:
             assert np.abs(t.decrypt(score(t.x).realize()) - WANT).max() < BAR
-        assert len(planning._planned) == count
+        assert len(planning.kept_programs) == count
 
 
 def test_the_pattern_of_ids_is_part_of_the_key(tenants: list[Tenant]) -> None:

@@ -196,7 +196,7 @@ def _realized(m: LinearMap) -> LinearMap:
     return m
 
 
-class _KeptMaps:
+class KeptMaps:
     """The maps that lines without `ren.jit` encode, by content, the last used last.
 
     One is kept from the second time on that its matrix is seen, up to `most_bytes` of all. Kept
@@ -244,7 +244,7 @@ class _KeptMaps:
         self._nbytes -= 0 if m is None else m.nbytes
 
 
-_KEPT = _KeptMaps(1 << 28)
+_KEPT = KeptMaps(1 << 28)
 
 
 def encoded(

@@ -19,6 +19,7 @@ from ren.poly.display import steady
 from ren.poly.symbolic import Aside, traced
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
+from ren.schemes.ckks.arithmetic.complex_pairs import imaginary_unit, paired, twice_real
 from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, within_that_of
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_product, with_type
@@ -26,7 +27,6 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits import map_serialization
-from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, paired, twice_real
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Tail

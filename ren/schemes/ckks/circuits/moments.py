@@ -14,6 +14,7 @@ from functools import partial, reduce
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic import complex_pairs
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real_moment
 from ren.schemes.ckks.arithmetic.automatic import (
     Factors,
@@ -23,6 +24,7 @@ from ren.schemes.ckks.arithmetic.automatic import (
     subtract,
     sum_of_products,
 )
+from ren.schemes.ckks.arithmetic.complex_pairs import imaginary_unit, times_i, twice_real
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
     need_level,
@@ -36,8 +38,7 @@ from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
-from ren.schemes.ckks.circuits import complex_pairs, reductions, tables
-from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, times_i, twice_real
+from ren.schemes.ckks.circuits import reductions, tables
 from ren.schemes.ckks.circuits.shaping import blocks_of
 from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (

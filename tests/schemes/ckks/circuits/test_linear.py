@@ -509,7 +509,7 @@ def test_what_does_not_fit_is_refused(ctx4):
 
 def test_a_line_that_is_repeated_encodes_its_matrix_once(ctx4, monkeypatch):
     """By content: a matrix that changes in place, another level and `ren.jit` encode their own."""
-    encoded, kept = [], linear._KeptMaps(1 << 24)
+    encoded, kept = [], linear.KeptMaps(1 << 24)
     monkeypatch.setattr(linear, "_KEPT", kept)
     monkeypatch.setattr(linear, "encode", lambda *a, **k: (encoded.append(a), encode(*a, **k))[1])
     matrix, values = drawn(6, 6), drawn(6)
@@ -531,15 +531,15 @@ def test_a_line_that_is_repeated_encodes_its_matrix_once(ctx4, monkeypatch):
 def test_kept_maps_are_bounded(ctx4, monkeypatch):
     one = ckks.linear(drawn(6, 6), ctx4)
     size = sum(p.nbytes for p in one.plaintexts)
-    kept = linear._KeptMaps(3 * size, most_seen=5)
+    kept = linear.KeptMaps(3 * size, most_seen=5)
     for key in [*range(9), *range(9)]:
         for _ in range(2):
             assert kept.found(key, lambda: one) is one
         assert kept.nbytes <= 3 * size
     assert kept.found(8, lambda: pytest.fail("it is kept")) is one
     made = []
-    assert linear._KeptMaps(size - 1).found(0, lambda: made.append(1) or one) is one
-    small = linear._KeptMaps(size - 1)
+    assert linear.KeptMaps(size - 1).found(0, lambda: made.append(1) or one) is one
+    small = linear.KeptMaps(size - 1)
     for _ in range(3):
         small.found(0, lambda: made.append(1) or one)
     assert len(made) == 4 and small.nbytes == 0
