@@ -72,9 +72,8 @@ def test_sums_that_run_often_become_one_executable(terms, monkeypatch):
         numbers = np.array([p.tolist() for p in polys], object)
         for k, total in enumerate(sums, 1):
             assert total.tolist() == ((numbers[k - 1] + k * numbers[k]) % LARGE.q).tolist()
-    often = [
-        p for p in planning.kept_programs.values() if p.count >= 3 and len(p.source.sink.src) > 1
-    ]
+    found = planning.kept_programs.values()
+    often = [p for p in found if p.count >= 3 and len(p.source.sink.src) > 1]
     steps = {len(run.steps) for run in often[-1].runs.values()}
     is_cheap = native_calls(often[-1].source) is NO_GAIN  # else native code is switched off
     assert steps == {1} if is_cheap else steps == {len(often[-1].plan.units)}

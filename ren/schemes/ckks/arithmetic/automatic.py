@@ -56,14 +56,12 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     with_fields,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail, number_tail
+from ren.schemes.ckks.encoding.modulus_checks import check_factor, check_reachable, reached
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
-    check_factor,
-    check_reachable,
     constant_poly,
     decoded,
     encode,
-    reached,
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans

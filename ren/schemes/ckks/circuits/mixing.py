@@ -28,7 +28,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     is_columns,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
-from ren.schemes.ckks.encoding.plaintext import check_factor
+from ren.schemes.ckks.encoding.modulus_checks import check_factor
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.readable import on_host
 from ren.schemes.ckks.noise.sigmas import as_float
