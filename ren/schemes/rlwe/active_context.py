@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
+from ren.core.context_values import Setting
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
 from ren.core.ring import RingSpec, intersection
@@ -367,12 +368,8 @@ def called(name: str) -> Iterator[None]:
     if _call.get() is not None:
         yield
         return
-    token = _call.set(name)
-    try:
-        with all_missing_keys():
-            yield
-    finally:
-        _call.reset(token)
+    with Setting(_call, name), all_missing_keys():
+        yield
 
 
 def call_name(otherwise: str) -> str:

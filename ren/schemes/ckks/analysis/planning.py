@@ -14,8 +14,7 @@ import math
 import operator
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -28,6 +27,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
+from ren.core.context_values import Setting
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain, RingSpec
@@ -234,15 +234,9 @@ def plan(
     return _with_bootstraps(found, bootstraps)
 
 
-@contextmanager
-def _counted() -> Iterator[list[tuple[bool, int]]]:
+def _counted() -> Setting[list[tuple[bool, int]]]:
     """The bootstraps of the last trial: whether of complex numbers, and how many runs."""
-    counted: list[tuple[bool, int]] = []
-    token = planned.set(counted)
-    try:
-        yield counted
-    finally:
-        planned.reset(token)
+    return Setting(planned, [])
 
 
 def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) -> Requirements:
@@ -307,8 +301,7 @@ def _least(
     raise last  # no depth suffices
 
 
-@contextmanager
-def _noting_operations(done: list[str]) -> Iterator[None]:
+def _noting_operations(done: list[str]) -> Setting[Any]:
     """Adds the name of each operation that ends to `done`; `ckks.debug` sees them too."""
     observe = watcher.get()
 
@@ -317,11 +310,7 @@ def _noting_operations(done: list[str]) -> Iterator[None]:
         if observe is not None:
             observe(name, *seen)
 
-    token = watcher.set(noted)
-    try:
-        yield
-    finally:
-        watcher.reset(token)
+    return Setting(watcher, noted)
 
 
 def _held(error: RenError, repeats: int) -> DepthError:
