@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from ren.config import config
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 
 DELAY_S = 2.0
 _BROKEN = (OSError, ValueError)  # of a stream that is closed: then there is no bar
@@ -113,9 +113,9 @@ class Progress:
         return False
 
 
-def titled(what: str) -> Setting[str]:
+def titled(what: str) -> ContextValue[str]:
     """Set the title of all progress bars inside the context."""
-    return Setting(_title, what)
+    return ContextValue(_title, what)
 
 
 def is_wanted() -> bool:

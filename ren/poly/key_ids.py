@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
@@ -153,7 +153,7 @@ def all_missing_keys() -> Iterator[None]:
         return
     missing: dict[Holder, dict[Any, str]] = {}
     try:
-        with Setting(_missing, missing):
+        with ContextValue(_missing, missing):
             yield
     except RenError:
         if not missing:
@@ -243,7 +243,7 @@ class Keys:
         return arrays
 
     def _read(self, key_id: str) -> tuple[Any, tuple[Any, ...]]:
-        with Setting(_missing, None):  # a key that is missing raises here
+        with ContextValue(_missing, None):  # a key that is missing raises here
             for require in {given.require: None for given in self._inputs}:
                 require(key_id)  # once for the polynomials of one key
         chain = self._chain(key_id)

@@ -13,7 +13,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ren import sampling
 from ren.core import op as ops
-from ren.core.attributes import fix_properties, lacking
+from ren.core.attributes import Unchanging, fix_properties, lacking
 from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import (
     CoefficientTypeError,
@@ -125,7 +125,7 @@ _OTHERS = {  # arguments
 }  # fmt: skip
 
 
-class Poly(metaclass=Listed):
+class Poly(Unchanging, metaclass=Listed):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -497,12 +497,6 @@ class Poly(metaclass=Listed):
         """Its bytes; it is on the device "python" again where it was, which is in each process."""
         device = PYTHON if self.device == PYTHON else None
         return _unpickled, (self.to_bytes(), device)
-
-    def __copy__(self) -> Poly:
-        return self
-
-    def __deepcopy__(self, memo: dict) -> Poly:
-        return self
 
     def __bool__(self) -> NoReturn:
         raise TracedValueError(

@@ -18,7 +18,7 @@ import jax.core
 import jax.numpy as jnp
 
 from ren.core import op as ops
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
 from ren.core.node import (
     Node,
@@ -140,14 +140,14 @@ def is_inlining() -> bool:
     return _inlining.get()
 
 
-def capturing() -> Setting[int]:
+def capturing() -> ContextValue[int]:
     """Marks what runs inside as captured."""
-    return Setting(_since, next_serial())
+    return ContextValue(_since, next_serial())
 
 
-def noting() -> Setting[list[str]]:
+def noting() -> ContextValue[list[str]]:
     """Collects what functions say with `note` of the program that is captured."""
-    return Setting(_notes, [])
+    return ContextValue(_notes, [])
 
 
 def note(text: str) -> None:
@@ -160,18 +160,18 @@ def note(text: str) -> None:
 def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
     left = nullcontext() if trace_inputs.get() is None else concretely()
-    with Setting(_since, None), Setting(_notes, None), tracing(None), left:
+    with ContextValue(_since, None), ContextValue(_notes, None), tracing(None), left:
         yield
 
 
-def collecting() -> Setting[bool]:
+def collecting() -> ContextValue[bool]:
     """Lets pytrees be taken apart without realizing what they hold."""
-    return Setting(_collecting, True)
+    return ContextValue(_collecting, True)
 
 
-def inlining() -> Setting[bool]:
+def inlining() -> ContextValue[bool]:
     """Lets functions under `ren.jit` run as they are, operation by operation."""
-    return Setting(_inlining, True)
+    return ContextValue(_inlining, True)
 
 
 def known_buffer(node: Node) -> Node | None:
@@ -306,7 +306,7 @@ def heeding() -> Iterator[None]:
     """Raises the first `Restart` that was met inside, whatever was made of it there."""
     met: list[Restart] = []
     try:
-        with Setting(_restarts, met):
+        with ContextValue(_restarts, met):
             yield
     except BaseException:
         if met:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, make, next_serial, placeholder
 from ren.core.ring import Domain, RingSpec
@@ -405,7 +405,7 @@ class Derived(Symbolic):
     __slots__ = ()
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        with Setting(_sampling, True):
+        with ContextValue(_sampling, True):
             sample = function(*map(_sample, arguments))
         super().__init__(sample, _never, name)
         self._becomes(function, arguments)

@@ -18,7 +18,7 @@ import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.lowering.devices.devices import concretely, is_tracing, trace_state
 
 # Stands for an input that is not declared. It has no lowering: programs that still hold it do
@@ -125,9 +125,9 @@ def trace_token() -> Token | None:
     return None if inputs is None else inputs.token
 
 
-def tracing(inputs: TraceInputs | None) -> Setting[TraceInputs | None]:
+def tracing(inputs: TraceInputs | None) -> ContextValue[TraceInputs | None]:
     """Marks what runs inside as a capture that JAX traces; None for what is none."""
-    return Setting(trace_inputs, inputs)
+    return ContextValue(trace_inputs, inputs)
 
 
 def is_transforming() -> bool:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-from ren.core.context_values import Setting
+from ren.core.attributes import Unchanging
+from ren.core.calls import ContextValue
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
 from ren.core.ring import RingSpec, intersection
@@ -197,7 +198,7 @@ def context_for(key_id: str, what: str) -> AnyContext:
     )
 
 
-class Kept:
+class Kept(Unchanging):
     """A reference that keeps a context alive, and never leaves the process.
 
     A copy is the same object, and its bytes hold nothing.
@@ -207,12 +208,6 @@ class Kept:
 
     def __init__(self, context: AnyContext | None) -> None:
         self.context = context
-
-    def __copy__(self) -> Kept:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Kept:
-        return self
 
     def __reduce__(self) -> Any:
         return Kept, (None,)
@@ -368,7 +363,7 @@ def called(name: str) -> Iterator[None]:
     if _call.get() is not None:
         yield
         return
-    with Setting(_call, name), all_missing_keys():
+    with ContextValue(_call, name), all_missing_keys():
         yield
 
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import (
     ContextError,
     OperandError,
@@ -72,7 +72,7 @@ def debug(
     ctx = _context_of(inputs) if context is None else _checked_context(context)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
-    with Setting(watcher, watching.seen), inlining():
+    with ContextValue(watcher, watching.seen), inlining():
         return f(*given)
 
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
@@ -77,7 +77,7 @@ def settings() -> Settings:
 def with_settings(**changes: Any) -> Iterator[None]:
     """Change settings for what runs inside."""
     made = attrs.evolve(_settings.get(), **changes)
-    with Setting(_settings, made), _settings_in_jax(made):
+    with ContextValue(_settings, made), _settings_in_jax(made):
         yield
 
 
@@ -186,7 +186,7 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
             if in_circuit():
                 return function(*args, **kwargs)
             before = report_count()
-            with Setting(_in_circuit, []), called(name):
+            with ContextValue(_in_circuit, []), called(name):
                 result = function(*map(_in_order, args), **kwargs)
             if not isinstance(result, CiphertextData):
                 return result
@@ -223,9 +223,9 @@ def note_cleared(x: CiphertextData) -> None:
         cleared.append(x)
 
 
-def numbers_of_user() -> Setting[bool]:
+def numbers_of_user() -> ContextValue[bool]:
     """In a circuit: numbers in the clear that follow are operands of the user, and not public."""
-    return Setting(_of_user, True)
+    return ContextValue(_of_user, True)
 
 
 def is_of_program() -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.context_values import Setting
+from ren.core.calls import ContextValue
 from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.core.user_frame import warn_user
 from ren.poly.batching import chosen
@@ -158,9 +158,9 @@ def _reported_if_unknown(what: str, params: Parameters, a: Noise) -> Noise:
 # ------------------------------------------------------------------- reports
 
 
-def collecting_bits() -> Setting[list[float]]:
+def collecting_bits() -> ContextValue[list[float]]:
     """Collect the integer bits that each operation needs, instead of warnings: for planning."""
-    return Setting(_bits, [])
+    return ContextValue(_bits, [])
 
 
 def collect_bits(bound: float, params: Parameters, level: int) -> None:
