@@ -26,3 +26,14 @@ class Internal(griffe.Extension):
         internal = cls.members.get("__internal__")
         for name in ast.literal_eval(str(internal.value)) if internal else ():
             cls.members.pop(name, None)
+
+
+class Steps(griffe.Extension):
+    """Gives comparisons of `ckks.math` the arguments of `sign`, as their decorator does."""
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        """Replaces the last parameter of one function."""
+        if any(str(d.value).startswith("_of_two(") for d in func.decorators):
+            sign: Any = func.parent and func.parent["sign"]
+            func.parameters = griffe.Parameters(*[*func.parameters][:-1], *[*sign.parameters][1:])
+            func.returns = sign.returns

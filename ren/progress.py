@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
 from ren.config import config
+from ren.core.calls import ContextValue
 
 DELAY_S = 2.0
 _BROKEN = (OSError, ValueError)  # of a stream that is closed: then there is no bar
@@ -112,14 +113,9 @@ class Progress:
         return False
 
 
-@contextmanager
-def titled(what: str) -> Iterator[None]:
+def titled(what: str) -> ContextValue[str]:
     """Set the title of all progress bars inside the context."""
-    token = _title.set(what)
-    try:
-        yield
-    finally:
-        _title.reset(token)
+    return ContextValue(_title, what)
 
 
 def is_wanted() -> bool:

@@ -40,7 +40,7 @@ from ren.capture.placement import (
 from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
-from ren.core.attributes import closed
+from ren.core.attributes import Unchanging, closed
 from ren.core.errors import JitError, LoopError, TracedValueError
 from ren.core.listed import Listed
 from ren.core.node import Node, make, placeholder
@@ -92,7 +92,7 @@ class Options:
 
 @closed(otherwise="Jit the function again with other options of ren.jit.")
 @attrs.frozen(eq=False, repr=False)
-class Captured(metaclass=Listed):
+class Captured(Unchanging, metaclass=Listed):
     """A captured program: its plan, where each input comes from, how the result is put together.
 
     Attributes:
@@ -135,12 +135,6 @@ class Captured(metaclass=Listed):
     loops: LoopRecording | None = None
     notes: tuple[str, ...] = ()
     held: frozenset[int] = frozenset()
-
-    def __copy__(self) -> Captured:
-        return self
-
-    def __deepcopy__(self, memo: dict) -> Captured:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise JitError(

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from ren.core.errors import FrozenError, UnknownAttributeError, kind_of
 from ren.core.user_frame import user_line
 
 KindT = TypeVar("KindT", bound=type)
 _NOTHING: Mapping[str, str] = {}
+
+
+class Unchanging:
+    """Base of classes whose instances never change: a copy is the object itself."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
 
 def unknown_attribute(

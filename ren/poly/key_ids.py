@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
+from ren.core.calls import ContextValue
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
@@ -151,14 +152,12 @@ def all_missing_keys() -> Iterator[None]:
         yield
         return
     missing: dict[Holder, dict[Any, str]] = {}
-    token = _missing.set(missing)
     try:
-        yield
+        with ContextValue(_missing, missing):
+            yield
     except RenError:
         if not missing:
             raise
-    finally:
-        _missing.reset(token)
     for holder, keys in missing.items():
         raise holder.missing(keys)
 
@@ -244,12 +243,9 @@ class Keys:
         return arrays
 
     def _read(self, key_id: str) -> tuple[Any, tuple[Any, ...]]:
-        token = _missing.set(None)  # a key that is missing raises here
-        try:
+        with ContextValue(_missing, None):  # a key that is missing raises here
             for require in {given.require: None for given in self._inputs}:
                 require(key_id)  # once for the polynomials of one key
-        finally:
-            _missing.reset(token)
         chain = self._chain(key_id)
         return chain, tuple([self._moved(given.read(chain).limbs) for given in self._inputs])
 

@@ -13,7 +13,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ren import sampling
 from ren.core import op as ops
-from ren.core.attributes import fix_properties, lacking
+from ren.core.attributes import Unchanging, fix_properties, lacking
 from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import (
     CoefficientTypeError,
@@ -125,7 +125,7 @@ _OTHERS = {  # arguments
 }  # fmt: skip
 
 
-class Poly(metaclass=Listed):
+class Poly(Unchanging, metaclass=Listed):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -159,16 +159,7 @@ class Poly(metaclass=Listed):
     _symbolic: bool
 
     def __init__(self, coeffs: Any, ring: RingSpec, device: Any = None) -> None:
-        check_ring(ring)
-        checks.refuse_traced(coeffs)
-        symbol = as_symbol(coeffs)
-        if symbol is not None:
-            self._set_node(_encoded(symbol, ring, device))
-            return
-        limbs = to_limbs(
-            as_coefficients(numpy_protocols.listed(Poly, coeffs, ring), ring.n), ring.moduli
-        )
-        self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
+        self._set_node(_made(coeffs, ring, device, Domain.COEFF))
 
     def __init_subclass__(cls, **_: Any) -> None:
         raise OperandError(
@@ -213,13 +204,7 @@ class Poly(metaclass=Listed):
             CoefficientTypeError, CoefficientError: no integers, or another number of them.
             RingError: a modulus that is not an NTT prime.
         """
-        check_ring(ring)
-        checks.refuse_traced(values)
-        symbol = as_symbol(values)
-        if symbol is not None:
-            return from_node(_encoded(symbol, ring, device, Domain.NTT))
-        limbs = to_limbs(as_values(values, ring), ring.moduli)
-        return from_node(buffer(placed(limbs, device), ring, Domain.NTT))
+        return from_node(_made(values, ring, device, Domain.NTT))
 
     @staticmethod
     def const(value: int, ring: RingSpec) -> Poly:
@@ -497,12 +482,6 @@ class Poly(metaclass=Listed):
         """Its bytes; it is on the device "python" again where it was, which is in each process."""
         device = PYTHON if self.device == PYTHON else None
         return _unpickled, (self.to_bytes(), device)
-
-    def __copy__(self) -> Poly:
-        return self
-
-    def __deepcopy__(self, memo: dict) -> Poly:
-        return self
 
     def __bool__(self) -> NoReturn:
         raise TracedValueError(
@@ -991,7 +970,20 @@ def bounded(p: Poly, bits: float) -> Poly:
     return p._unary(ops.BOUNDED, BoundArg(float(bits)))
 
 
-def _encoded(symbol: Symbolic, ring: RingSpec, device: Any, domain: Domain = Domain.COEFF) -> Node:
+def _made(given: Any, ring: RingSpec, device: Any, domain: Domain) -> Node:
+    """The program of a polynomial of integers: coefficients, or values at the roots."""
+    check_ring(ring)
+    checks.refuse_traced(given)
+    if (symbol := as_symbol(given)) is not None:
+        return _encoded(symbol, ring, device, domain)
+    if domain is Domain.COEFF:
+        rows = as_coefficients(numpy_protocols.listed(Poly, given, ring), ring.n)
+    else:
+        rows = as_values(given, ring)
+    return buffer(placed(to_limbs(rows, ring.moduli), device), ring, domain)
+
+
+def _encoded(symbol: Symbolic, ring: RingSpec, device: Any, domain: Domain) -> Node:
     """The input of a program that is made of coefficients, or values, known at each call."""
     if symbol.dtype.kind not in "biuO":
         raise CoefficientTypeError(

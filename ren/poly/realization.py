@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,6 +18,7 @@ import jax.core
 import jax.numpy as jnp
 
 from ren.core import op as ops
+from ren.core.calls import ContextValue
 from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
 from ren.core.node import (
     Node,
@@ -139,26 +140,14 @@ def is_inlining() -> bool:
     return _inlining.get()
 
 
-@contextmanager
-def _mode(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-def capturing() -> AbstractContextManager[None]:
+def capturing() -> ContextValue[int]:
     """Marks what runs inside as captured."""
-    return _mode(_since, next_serial())
+    return ContextValue(_since, next_serial())
 
 
-@contextmanager
-def noting() -> Iterator[list[str]]:
+def noting() -> ContextValue[list[str]]:
     """Collects what functions say with `note` of the program that is captured."""
-    said: list[str] = []
-    with _mode(_notes, said):
-        yield said
+    return ContextValue(_notes, [])
 
 
 def note(text: str) -> None:
@@ -171,18 +160,18 @@ def note(text: str) -> None:
 def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
     left = nullcontext() if trace_inputs.get() is None else concretely()
-    with _mode(_since, None), _mode(_notes, None), tracing(None), left:
+    with ContextValue(_since, None), ContextValue(_notes, None), tracing(None), left:
         yield
 
 
-def collecting() -> AbstractContextManager[None]:
+def collecting() -> ContextValue[bool]:
     """Lets pytrees be taken apart without realizing what they hold."""
-    return _mode(_collecting, True)
+    return ContextValue(_collecting, True)
 
 
-def inlining() -> AbstractContextManager[None]:
+def inlining() -> ContextValue[bool]:
     """Lets functions under `ren.jit` run as they are, operation by operation."""
-    return _mode(_inlining, True)
+    return ContextValue(_inlining, True)
 
 
 def known_buffer(node: Node) -> Node | None:
@@ -316,15 +305,13 @@ class Restart(BaseException):
 def heeding() -> Iterator[None]:
     """Raises the first `Restart` that was met inside, whatever was made of it there."""
     met: list[Restart] = []
-    token = _restarts.set(met)
     try:
-        yield
+        with ContextValue(_restarts, met):
+            yield
     except BaseException:
         if met:
             raise met[0] from None
         raise
-    finally:
-        _restarts.reset(token)
     if met:
         raise met[0]
 

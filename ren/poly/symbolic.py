@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from ren.core import op as ops
+from ren.core.calls import ContextValue
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, make, next_serial, placeholder
 from ren.core.ring import Domain, RingSpec
@@ -104,6 +105,16 @@ def as_symbol(value: Any) -> Symbolic | None:
 def _never(values: Values) -> NoReturn:
     """The reader of a step of a computation, which is never read as it is."""
     raise AssertionError(values)
+
+
+_Method = Callable[[Any, Any], Any]
+
+
+def _operator(operation: Callable[[Any, Any], Any]) -> tuple[_Method, _Method]:
+    """The methods of an operator: for a symbol on the left, and for one on the right."""
+    return lambda x, other: _computed(operation, x, other), lambda x, other: _computed(
+        operation, other, x
+    )
 
 
 class Symbolic:
@@ -209,31 +220,15 @@ class Symbolic:
 
     # ---------------------------------------------------------------- arithmetic on the host
 
-    def __add__(self, other: Any) -> Symbolic:
-        return _combined(operator.add, self, other)
-
-    def __radd__(self, other: Any) -> Symbolic:
-        return _combined(operator.add, other, self)
-
-    def __sub__(self, other: Any) -> Symbolic:
-        return _combined(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> Symbolic:
-        return _combined(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> Symbolic:
-        return _combined(operator.mul, self, other)
-
-    def __rmul__(self, other: Any) -> Symbolic:
-        return _combined(operator.mul, other, self)
+    __add__, __radd__ = _operator(operator.add)
+    __sub__, __rsub__ = _operator(operator.sub)
+    __mul__, __rmul__ = _operator(operator.mul)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        if method == "__call__" and not kwargs and ufunc in _DIVISIONS:
-            return _divided(_DIVISIONS[ufunc], *args)
         operation = _UFUNCS.get(ufunc)
         if operation is None or method != "__call__" or kwargs:
             self._refuse()
-        return _combined(operation, *args)
+        return _computed(operation, *args)
 
     def _of_encrypted(self, other: Any, *_: Any) -> Any:
         """An operator of a ciphertext or a plaintext, which compute it or raise their own error."""
@@ -241,59 +236,15 @@ class Symbolic:
 
     __pow__ = _of_encrypted
 
-    def __matmul__(self, other: Any) -> Symbolic:
-        return _divided(operator.matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Symbolic:
-        return _divided(operator.matmul, other, self)
-
-    def __truediv__(self, other: Any) -> Symbolic:
-        return _divided(operator.truediv, self, other)
-
-    def __rtruediv__(self, other: Any) -> Symbolic:
-        return _divided(operator.truediv, other, self)
-
-    def __floordiv__(self, other: Any) -> Symbolic:
-        return _divided(operator.floordiv, self, other)
-
-    def __rfloordiv__(self, other: Any) -> Symbolic:
-        return _divided(operator.floordiv, other, self)
-
-    def __mod__(self, other: Any) -> Symbolic:
-        return _divided(operator.mod, self, other)
-
-    def __rmod__(self, other: Any) -> Symbolic:
-        return _divided(operator.mod, other, self)
-
-    def __eq__(self, other: object) -> Any:
-        return _combined(operator.eq, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _combined(operator.ne, self, other)
-
-    def __lt__(self, other: Any) -> Symbolic:
-        return _combined(operator.lt, self, other)
-
-    def __le__(self, other: Any) -> Symbolic:
-        return _combined(operator.le, self, other)
-
-    def __gt__(self, other: Any) -> Symbolic:
-        return _combined(operator.gt, self, other)
-
-    def __ge__(self, other: Any) -> Symbolic:
-        return _combined(operator.ge, self, other)
-
-    def __and__(self, other: Any) -> Symbolic:
-        return _combined(operator.and_, self, other)
-
-    def __rand__(self, other: Any) -> Symbolic:
-        return _combined(operator.and_, other, self)
-
-    def __or__(self, other: Any) -> Symbolic:
-        return _combined(operator.or_, self, other)
-
-    def __ror__(self, other: Any) -> Symbolic:
-        return _combined(operator.or_, other, self)
+    __matmul__, __rmatmul__ = _operator(operator.matmul)
+    __truediv__, __rtruediv__ = _operator(operator.truediv)
+    __floordiv__, __rfloordiv__ = _operator(operator.floordiv)
+    __mod__, __rmod__ = _operator(operator.mod)
+    __eq__, __ne__ = _operator(operator.eq)[0], _operator(operator.ne)[0]
+    __lt__, __gt__ = _operator(operator.lt)[0], _operator(operator.gt)[0]
+    __le__, __ge__ = _operator(operator.le)[0], _operator(operator.ge)[0]
+    __and__, __rand__ = _operator(operator.and_)
+    __or__, __ror__ = _operator(operator.or_)
 
     def __neg__(self) -> Symbolic:
         return self.map(operator.neg)
@@ -382,8 +333,6 @@ _UFUNCS = {
     np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt,
     np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
     np.bitwise_and: operator.and_, np.bitwise_or: operator.or_,
-}  # fmt: skip
-_DIVISIONS = {
     np.divide: operator.truediv, np.floor_divide: operator.floordiv, np.remainder: operator.mod,
     np.matmul: operator.matmul,
 }  # fmt: skip
@@ -456,11 +405,8 @@ class Derived(Symbolic):
     __slots__ = ()
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        token = _sampling.set(True)
-        try:
+        with ContextValue(_sampling, True):
             sample = function(*map(_sample, arguments))
-        finally:
-            _sampling.reset(token)
         super().__init__(sample, _never, name)
         self._becomes(function, arguments)
 
@@ -679,8 +625,13 @@ def _value(value: Any, values: Values) -> Any:
     return value.value(values) if isinstance(value, Symbolic) else value
 
 
-def _divided(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """The same for a quotient, a remainder or a matrix product; the second sample is 1."""
+_DIVISIONS = (operator.truediv, operator.floordiv, operator.mod, operator.matmul)
+
+
+def _computed(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """The result of an operator; the second sample of a division or a matrix product is 1."""
+    if operation not in _DIVISIONS:
+        return _combined(operation, a, b)
     if is_tracer(a) or is_tracer(b):
         return NotImplemented
     for value in (a, b):

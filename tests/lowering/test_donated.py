@@ -17,12 +17,13 @@ from ren.core.spec import PlaceholderArg
 from ren.lowering.devices import donation as donated
 from ren.lowering.devices.donation import check_not_donated, is_donated, mark, may_donate
 from ren.lowering.inspect.explain import explain
-from ren.lowering.inspect.memory_report import measure, memory_of
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import donating, memory_plan
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.runner import interpret_plan, run_plan
 from ren.lowering.runtime.tiers.tiers import TIERS, runner
+from tests.lowering.measured import measure
 from tests.lowering.plans import RING, arrays, plan, poly, with_units
 from tests.lowering.test_memory import PROGRAMS, donations, live_at, program_polys
 from tests.programs import generate

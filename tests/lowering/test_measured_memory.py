@@ -11,9 +11,10 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.config import config
 from ren.core.errors import VerificationError
-from ren.lowering.inspect.memory_report import measure, memory_of
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
+from tests.lowering.measured import measure
 from tests.lowering.plans import RING, plan, poly, with_units, without_donations
 from tests.rings import primes
 

@@ -8,8 +8,7 @@ bodies of loops close over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +18,7 @@ import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
+from ren.core.calls import ContextValue
 from ren.lowering.devices.devices import concretely, is_tracing, trace_state
 
 # Stands for an input that is not declared. It has no lowering: programs that still hold it do
@@ -125,14 +125,9 @@ def trace_token() -> Token | None:
     return None if inputs is None else inputs.token
 
 
-@contextmanager
-def tracing(inputs: TraceInputs | None) -> Iterator[None]:
+def tracing(inputs: TraceInputs | None) -> ContextValue[TraceInputs | None]:
     """Marks what runs inside as a capture that JAX traces; None for what is none."""
-    token = trace_inputs.set(inputs)
-    try:
-        yield
-    finally:
-        trace_inputs.reset(token)
+    return ContextValue(trace_inputs, inputs)
 
 
 def is_transforming() -> bool:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import jax
-from jax.sharding import SingleDeviceSharding
 
 from ren.core import html
 from ren.core.attributes import closed
-from ren.core.errors import VerificationError
 from ren.core.text_table import columns, size
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.lifetimes import Value, values_of
-from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
+from ren.lowering.plan.memory import memory_plan, peak, temporaries
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.steps import KernelUnit, nbytes, unit_segment
+from ren.lowering.program.steps import nbytes
 from ren.lowering.runtime.native_calls import native_calls
 
 
@@ -140,7 +136,7 @@ def units_report(plan: Plan) -> MemoryReport:
         lower_bound_bytes=peak(plan, values, pairs, [0] * len(plan.units)),
         input_bytes=sum(v.size for v in values if v.is_input),
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
-        donated_bytes=sum(_bytes_taken(p, values) for p in pairs),
+        donated_bytes=sum(bytes_taken(p, values) for p in pairs),
         donated_input_bytes=sum(inputs),
         held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
         key_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.key is not None),
@@ -148,35 +144,6 @@ def units_report(plan: Plan) -> MemoryReport:
     )
 
 
-def measure(plan: Plan) -> MemoryReport:
-    """The memory of one run of the units, with the temporaries that XLA states; compiles them.
-
-    Raises:
-        VerificationError: XLA would not use a donation of the plan.
-    """
-    memory, stated = memory_plan(plan), []
-    for i, (unit, pairs) in enumerate(zip(plan.units, memory.donations, strict=True)):
-        if not isinstance(unit, KernelUnit) or is_interpreted(unit, memory.values):
-            stated.append(0)
-            continue
-        slots = tuple(_abstract(memory.values[v]) for v in unit.ins)
-        analysis = XLA.compile(unit_segment(unit), slots).analysis(slots)
-        donated, used = _bytes_taken(pairs, memory.values), analysis.alias_size_in_bytes
-        if used < donated:
-            raise VerificationError(
-                f"Unit {i} ({unit.name}) donates {donated} bytes and XLA uses {used}."
-            )
-        stated.append(analysis.temp_size_in_bytes)
-    measured = peak(plan, memory.values, memory.donations, stated)
-    return attrs.evolve(units_report(plan), measured_bytes=measured)
-
-
-def _abstract(value: Value) -> jax.ShapeDtypeStruct:
-    """A value as a type for XLA; one that is over several devices counts as on one."""
-    claim = value.device
-    place = SingleDeviceSharding(next(iter(claim))) if isinstance(claim, frozenset) else None
-    return jax.ShapeDtypeStruct(value.spec.shape, value.spec.dtype, sharding=place)
-
-
-def _bytes_taken(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
+def bytes_taken(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
+    """The bytes of the values that take over a buffer."""
     return sum(values[taker].size for _, taker in pairs)

@@ -22,6 +22,7 @@ from ren.core.node import Node, toposort
 from ren.core.op import Kind
 from ren.core.spec import Spec, Work
 from ren.core.text_table import columns, size
+from ren.lowering.backends.xla.jax_runtime import processor
 from ren.lowering.devices.devices import threads
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, read_slots, value_specs
@@ -107,12 +108,7 @@ def rates_of(folder: Path) -> Rates:
 
 def machine_name() -> str:
     """The name of this machine's entry, by its processors: machines may share a folder."""
-    try:
-        told = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-    except (OSError, UnicodeError):
-        told = []
-    lines = [line for line in told if line.startswith(("model name", "flags"))]
-    return hashlib.sha256("\n".join([str(threads()), *lines]).encode()).hexdigest()
+    return hashlib.sha256(f"{threads()}\n{processor()}".encode()).hexdigest()
 
 
 @attrs.frozen

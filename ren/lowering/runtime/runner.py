@@ -164,7 +164,8 @@ class Binding:
             runtime.set_stream(own)
 
 
-def _first_line(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """The first line of an error, for logs and reports."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
@@ -292,7 +293,7 @@ class Runner:
         check_one_device(error)
         if _EXHAUSTED in str(error):
             raise OutOfMemoryError(
-                f"{user_line()} needs more memory than there is: {_first_line(error)}",
+                f"{user_line()} needs more memory than there is: {reason_of(error)}",
                 "A program needs memory for its results, and for what it holds between its steps.",
                 "Drop results that are not needed, then call gc.collect(): JAX gives memory back "
                 "when it collects. Compute a batch in parts.",
@@ -301,7 +302,7 @@ class Runner:
             return
         if _GUARD in str(error):  # it is the user's, and says what it refuses
             return
-        reason = _first_line(error)
+        reason = reason_of(error)
         lines = print_graph(self._program).splitlines()
         more = [f"... and {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
         raise NativeError(

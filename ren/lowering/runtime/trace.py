@@ -12,6 +12,7 @@ import attrs
 import jax
 
 from ren.core import html
+from ren.core.calls import ContextValue
 from ren.core.text_table import columns, duration, size
 from ren.lowering.devices.devices import device_name, device_of
 from ren.lowering.program.steps import Unit
@@ -134,9 +135,5 @@ def trace() -> Iterator[Trace]:
         >>> [record.name for record in trace.records]
         ['NTT']
     """
-    made = Trace()
-    token = active_trace.set(made)
-    try:
+    with ContextValue(active_trace, Trace()) as made:
         yield made
-    finally:
-        active_trace.reset(token)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ren.core.attributes import Unchanging
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
@@ -68,7 +69,7 @@ from ren.schemes.rlwe.frame import Stored
 
 @protocols.checked_arguments
 @steady("polys", "noise")
-class Ciphertext(CiphertextData, Stored):
+class Ciphertext(CiphertextData, Stored, Unchanging):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -537,12 +538,6 @@ class Ciphertext(CiphertextData, Stored):
             SerializationError: truncated, altered or foreign bytes.
         """
         return cls(**serialization.read_ciphertext(data))
-
-    def __copy__(self) -> Ciphertext:
-        return self  # immutable, and it keeps its context
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ciphertext:
-        return self
 
     def __reduce__(self) -> Any:
         return Ciphertext.from_bytes, (self.to_bytes(),)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
+from ren.core.attributes import Unchanging
+from ren.core.calls import ContextValue
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
 from ren.core.ring import RingSpec, intersection
@@ -196,7 +198,7 @@ def context_for(key_id: str, what: str) -> AnyContext:
     )
 
 
-class Kept:
+class Kept(Unchanging):
     """A reference that keeps a context alive, and never leaves the process.
 
     A copy is the same object, and its bytes hold nothing.
@@ -206,12 +208,6 @@ class Kept:
 
     def __init__(self, context: AnyContext | None) -> None:
         self.context = context
-
-    def __copy__(self) -> Kept:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Kept:
-        return self
 
     def __reduce__(self) -> Any:
         return Kept, (None,)
@@ -367,12 +363,8 @@ def called(name: str) -> Iterator[None]:
     if _call.get() is not None:
         yield
         return
-    token = _call.set(name)
-    try:
-        with all_missing_keys():
-            yield
-    finally:
-        _call.reset(token)
+    with ContextValue(_call, name), all_missing_keys():
+        yield
 
 
 def call_name(otherwise: str) -> str:

@@ -66,7 +66,7 @@ def test_what_decides_the_code_is_in_the_key(folder, monkeypatch):
     for change in (
         lambda: monkeypatch.setattr(bytecode, "threads", lambda: 7),
         lambda: monkeypatch.setattr(bytecode, "MAX_TERMS", 3),
-        lambda: monkeypatch.setattr(program_store, "_sources", lambda: "others"),
+        lambda: monkeypatch.setattr(program_store, "source_digest", lambda: "others"),
     ):
         change()
         forget()

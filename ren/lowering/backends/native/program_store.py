@@ -11,19 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from ren.core.version import __version__
+from ren.lowering.backends.xla.jax_runtime import source_digest
 from ren.lowering.program.canonical import graph_lines, plain
 from ren.lowering.program.graph import Graph
 from ren.lowering.program.instructions import Table
 from ren.lowering.storage import executable_store as disk
 
 FOLDER = "programs"
-# Folders of the sources that write code, in the package.
-_WRITERS = ("core", "lowering/backends/native", "lowering/kernels", "lowering/program")
 
 
 def key_of(graph: Graph, tables: tuple[Table, ...], others: Iterable[Any]) -> str | None:
@@ -33,12 +30,12 @@ def key_of(graph: Graph, tables: tuple[Table, ...], others: Iterable[Any]) -> st
         graph, tables: what is lowered.
         others: what else decides how, as nested tuples of numbers.
     """
-    sources = _sources()
-    if sources is None or disk.store(FOLDER) is None:
+    if disk.store(FOLDER) is None:
         return None
     try:
-        lines = [f"ren {__version__} {sources}", *graph_lines(graph, tables), *map(plain, others)]
-    except TypeError:  # it has no text that is equal in every process
+        made_by = f"ren {__version__} {source_digest()}"
+        lines = [made_by, *graph_lines(graph, tables), *map(plain, others)]
+    except (TypeError, OSError):  # no text that is equal in every process, or no sources
         return None
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -68,16 +65,3 @@ def _tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _tuples(x) for name, x in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-@lru_cache(maxsize=1)
-def _sources() -> str | None:
-    """Digest of the sources that write code; None where they cannot be read."""
-    found, root = hashlib.sha256(), Path(__file__).parents[3]
-    try:
-        for folder in _WRITERS:
-            for path in sorted((root / folder).glob("*.py")):
-                found.update(path.read_bytes())
-    except OSError:
-        return None
-    return found.hexdigest()

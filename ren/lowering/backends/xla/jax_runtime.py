@@ -325,7 +325,7 @@ def environment(device: Any) -> tuple[str, ...]:
     _private.cache_key._hash_accelerator_config(made, np.array([device]))
     versions = [version(name) for name in ("jax", "jaxlib")]
     kind = (device.platform, device.device_kind, str(device.id), device.client.platform_version)
-    return (*versions, *kind, processor(), _source(), made.hexdigest())
+    return (*versions, *kind, processor(), source_digest(), made.hexdigest())
 
 
 def processor() -> str:
@@ -338,8 +338,9 @@ def processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(names)}))
 
 
-def _source() -> str:
-    """A digest of the code that emits kernels: a change of it changes what they compute."""
+@cache
+def source_digest() -> str:
+    """A digest of the code that writes programs: a change of it changes what they compute."""
     made = hashlib.sha256()
     folders = [resources.files("ren.core"), resources.files("ren.lowering")]
     while folders:

@@ -31,8 +31,8 @@ from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.planning import native_runner
-from ren.lowering.runtime.runner import Runner, unit_runner
-from ren.lowering.runtime.tiers.budget import Cooldown, reason_of
+from ren.lowering.runtime.runner import Runner, reason_of, unit_runner
+from ren.lowering.runtime.tiers.budget import Cooldown
 from ren.lowering.runtime.tiers.compile_ahead import (
     RESOURCES,
     BackgroundCompile,

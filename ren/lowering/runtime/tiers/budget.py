@@ -143,8 +143,3 @@ class Cooldown:
     def left_ns(self) -> int:
         """Nanoseconds that the pause still lasts; 0 when it is over."""
         return max(self._until - self._clock(), 0) if self.failures else 0
-
-
-def reason_of(error: Exception) -> str:
-    """The first line of an error, for logs and reports."""
-    return str(error).partition("\n")[0] or type(error).__name__

@@ -19,7 +19,7 @@ from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime import runner as runners
 from ren.lowering.runtime.planning import native_runner
 from ren.lowering.runtime.tiers.auto import FAILURE, AutoRunner
-from ren.lowering.runtime.tiers.budget import Cooldown, reason_of
+from ren.lowering.runtime.tiers.budget import Cooldown
 from ren.lowering.storage.telemetry import (
     MOST_DECISIONS,
     Clock,
@@ -161,6 +161,6 @@ class ChosenTier:
         self._is_impossible = isinstance(error, DeviceError)
         wait = "good" if self._is_impossible else duration(self._cooldown.fail() / 1e9)
         self._graph, self._is_proven = None, False
-        reason = reason_of(error)
+        reason = runners.reason_of(error)
         self._decisions.append(Decision(self._calls, UNITS, f"the graph failed: {reason}"))
         _log.warning(FAILURE, self._name, wait, reason)

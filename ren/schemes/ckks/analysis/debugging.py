@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.calls import ContextValue
 from ren.core.errors import (
     ContextError,
     OperandError,
@@ -71,12 +72,8 @@ def debug(
     ctx = _context_of(inputs) if context is None else _checked_context(context)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
-    token = watcher.set(watching.seen)
-    try:
-        with inlining():
-            return f(*given)
-    finally:
-        watcher.reset(token)
+    with ContextValue(watcher, watching.seen), inlining():
+        return f(*given)
 
 
 def _checked_context(context: Any) -> Context:

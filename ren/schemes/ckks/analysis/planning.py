@@ -12,8 +12,8 @@ import logging
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import attrs
@@ -26,6 +26,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
+from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain
@@ -135,8 +136,7 @@ def spec(
             "It is the type of the numbers that will be encrypted: real, complex or bool.",
             "Write for example ckks.spec(1000, complex), or leave it out for real numbers.",
         )
-    limit = as_bound(bound)
-    return VectorSpec(sizes, kind == "c", limit, Packing.of(pack), kind == "b")
+    return VectorSpec(sizes, kind == "c", as_bound(bound), Packing.of(pack), kind == "b")
 
 
 def plan(
@@ -208,7 +208,8 @@ def plan(
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
     terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
-    with collector_paused(), counted_bootstraps() as counted:
+    # Bootstraps of the last trial: whether of complex numbers, and how many runs.
+    with collector_paused(), ContextValue[list[tuple[bool, int]]](planned, []) as counted:
         while True:
             trial, program = least_depth(function, args, n, _longest(specs), wishes, integer_bits)
             if terms is None or not raise_scale(trial._results, terms, wishes):
@@ -218,26 +219,13 @@ def plan(
             _prepare(function, args, trial)
     if isinstance(program, LoopRecording):
         read = [given.source for given in program.inputs]
-        left = trial.left_out(read)
-        found = _requirements(trial, read, lambda: _costs_of_loops(left, program))
+        costs = partial(_costs_of_loops, program)
         times = times_of(program.traced.jaxpr, MARK)
-        return _with_bootstraps(found, [bootstraps[i] for i, k in times.items() for _ in range(k)])
-    sink = program.sink
-    read = [node.arg for node in toposort(sink) if not node.src]
-    left = trial.left_out(read)
-    found = _requirements(trial, read, lambda: _costs(left, plan_of(sink)))
-    return _with_bootstraps(found, bootstraps)
-
-
-@contextmanager
-def counted_bootstraps() -> Iterator[list[tuple[bool, int]]]:
-    """The bootstraps of the last trial: whether of complex numbers, and how many runs."""
-    counted: list[tuple[bool, int]] = []
-    token = planned.set(counted)
-    try:
-        yield counted
-    finally:
-        planned.reset(token)
+        bootstraps = [bootstraps[i] for i, k in times.items() for _ in range(k)]
+    else:
+        read = [node.arg for node in toposort(program.sink) if not node.src]
+        costs = partial(_costs, program.sink)
+    return _with_bootstraps(_requirements(trial, read, costs), bootstraps)
 
 
 def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) -> Requirements:
@@ -302,8 +290,7 @@ def least_depth(
     raise last  # no depth suffices
 
 
-@contextmanager
-def _noting_operations(done: list[str]) -> Iterator[None]:
+def _noting_operations(done: list[str]) -> ContextValue[Any]:
     """Adds the name of each operation that ends to `done`; `ckks.debug` sees them too."""
     observe = watcher.get()
 
@@ -312,11 +299,7 @@ def _noting_operations(done: list[str]) -> Iterator[None]:
         if observe is not None:
             observe(name, *seen)
 
-    token = watcher.set(noted)
-    try:
-        yield
-    finally:
-        watcher.reset(token)
+    return ContextValue(watcher, noted)
 
 
 def _held(error: RenError, repeats: int) -> DepthError:
@@ -463,15 +446,15 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 
 
 def _requirements(
-    trial: TrialContext, sources: Iterable[Any], costs: Callable[[], Costs]
+    trial: TrialContext, sources: Sequence[Any], costs: Callable[[int], Costs]
 ) -> Requirements:
-    """The parameters and keys of a program with these inputs."""
+    """The parameters and keys of a program with these inputs; costs are without those left out."""
     params, levels, read = trial.params, trial.levels(), {id(source) for source in sources}
     conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
     relinearization = trial.relinearization_key()
-    polys = (*relinearization.b, *relinearization.a)
+    polys, left_out = (*relinearization.b, *relinearization.a), trial.left_out(sources)
     return Requirements(
         params,
         rotations=tuple(sorted(rotations)),
@@ -479,11 +462,12 @@ def _requirements(
         conjugation_level=levels.get(conjugation),
         needs_conjugation=conjugation in levels,
         needs_products=any(id(p.node.arg) in read for p in polys),
-        costs=Measured(costs),
+        costs=Measured(partial(costs, left_out)),
     )
 
 
-def _costs(left_out: int, plan: Plan) -> Costs:
+def _costs(sink: Node, left_out: int) -> Costs:
+    plan = plan_of(sink)
     sink = _graph(plan)
     return Costs(
         peak_bytes=bytes_of_run(plan) - left_out,
@@ -497,7 +481,7 @@ def _graph(plan: Plan) -> Node:
     return plan.source.sink
 
 
-def _costs_of_loops(left_out: int, recording: LoopRecording) -> Costs:
+def _costs_of_loops(recording: LoopRecording, left_out: int) -> Costs:
     """The costs of a function with loops of JAX, by the programs in them."""
     steps, plans = recording.steps, [program.plan for program in recording.programs]
     runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]

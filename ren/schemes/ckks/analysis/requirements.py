@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from ren.core import html
-from ren.core.attributes import closed
+from ren.core.attributes import Unchanging, closed
 from ren.core.node import collector_paused
 from ren.core.text_table import columns, duration, size
 from ren.lowering.plan.cost import rates
@@ -27,7 +27,7 @@ class Costs:
     machine: str = attrs.field(factory=lambda: rates().machine)
 
 
-class Measured:
+class Measured(Unchanging):
     """Costs that are found when they are first asked for: that takes longer than the keys do."""
 
     def __init__(self, find: Callable[[], Costs]) -> None:
@@ -45,9 +45,6 @@ class Measured:
 
     def __reduce__(self) -> Any:
         return _found, (self(),)
-
-    def __deepcopy__(self, memo: Any) -> Measured:
-        return self
 
 
 def _found(costs: Costs) -> Measured:

@@ -204,25 +204,22 @@ def need_level(x: Any, needed: int, what: str, has_parts: bool = False, clearing
                 floor,
                 bool(why),
             )
+        reason = "Each product, other than by an integer, divides one level away."
         if needed <= x.params.depth and getattr(x, "seed", None) is not None:
-            raise DepthError(
-                f"{levels}{x.level} of {x.params.depth}.",
-                f"{why}It was encrypted at that level.",
-                f"Encrypt it at a level of {needed} or more: leave level= out for the highest.",
-            )
-        if x.params.above is not None and fits:
-            raise DepthError(
-                f"{levels}{x.level} of {x.params.depth}.",
-                f"{why}Each product, other than by an integer, divides one level away.",
+            reason = "It was encrypted at that level."
+            do = f"Encrypt it at a level of {needed} or more: leave level= out for the highest."
+        elif x.params.above is not None and fits:
+            do = (
                 f"Bootstrap before, at level {x.params.above.floor} or more: x = x.bootstrap(). "
-                'ckks.context(bootstrapping="auto") does it where levels run out.',
+                'ckks.context(bootstrapping="auto") does it where levels run out.'
             )
-        raise DepthError(
-            f"{levels}{x.level} of {x.params.depth}.",
-            f"{why}Each product, other than by an integer, divides one level away.",
-            f"Make the context with more depth, ckks.context(depth={least}) or more, or use fewer "
-            "multiplications in a row. ckks.plan(f, ...).depth has that of a whole function f.",
-        )
+        else:
+            do = (
+                f"Make the context with more depth, ckks.context(depth={least}) or more, or use "
+                "fewer multiplications in a row. ckks.plan(f, ...).depth has that of a whole "
+                "function f."
+            )
+        raise DepthError(f"{levels}{x.level} of {x.params.depth}.", f"{why}{reason}", do)
 
 
 def fits_after_bootstrap(params: Parameters, needed: int) -> bool:

@@ -263,25 +263,19 @@ def converted(values: NDArray, dtype: np.dtype) -> NDArray:
     Raises:
         PrecisionError: a number that the type does not hold.
     """
-    if dtype.kind not in _WHOLE:
+    if dtype.kind in _WHOLE:
+        values = np.rint(np.real(values))
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        is_held = (values >= float(low)) & (values < float(high) + 1)
+        held, wider = f"integers from {low} to {high}", "dtype=np.int64), or dtype=float"
+    else:
         with np.errstate(over="ignore"):
-            cast = values.astype(dtype)
-        beyond = np.count_nonzero(np.isfinite(values) & ~np.isfinite(cast))
-        if beyond:
-            raise PrecisionError(
-                f"decrypt() was asked for {dtype}, and {beyond} of {values.size} numbers do not "
-                "fit.",
-                f"{dtype} holds numbers up to {np.finfo(dtype).max:.4g}.",
-                "Pass a wider type: decrypt(dtype=float).",
-            )
-        return cast
-    whole = np.rint(np.real(values))
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    beyond = np.count_nonzero(~((whole >= float(low)) & (whole < float(high) + 1)))
-    if beyond:
+            is_held = np.isfinite(values.astype(dtype)) | ~np.isfinite(values)
+        held, wider = f"numbers up to {np.finfo(dtype).max:.4g}", "dtype=float)"
+    if beyond := np.count_nonzero(~is_held):
         raise PrecisionError(
-            f"decrypt() was asked for {dtype}, and {beyond} of {whole.size} numbers do not fit.",
-            f"{dtype} holds integers from {low} to {high}.",
-            "Pass a wider type, decrypt(dtype=np.int64), or dtype=float.",
+            f"decrypt() was asked for {dtype}, and {beyond} of {values.size} numbers do not fit.",
+            f"{dtype} holds {held}.",
+            f"Pass a wider type, decrypt({wider}.",
         )
-    return whole.astype(dtype)
+    return values.astype(dtype)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
@@ -76,12 +77,8 @@ def settings() -> Settings:
 def with_settings(**changes: Any) -> Iterator[None]:
     """Change settings for what runs inside."""
     made = attrs.evolve(_settings.get(), **changes)
-    token = _settings.set(made)
-    try:
-        with _settings_in_jax(made):
-            yield
-    finally:
-        _settings.reset(token)
+    with ContextValue(_settings, made), _settings_in_jax(made):
+        yield
 
 
 class Lacking(NamedTuple):
@@ -188,12 +185,9 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
         def run(*args: Any, **kwargs: Any) -> Any:
             if in_circuit():
                 return function(*args, **kwargs)
-            before, token = report_count(), _in_circuit.set([])
-            try:
-                with called(name):
-                    result = function(*map(_in_order, args), **kwargs)
-            finally:
-                _in_circuit.reset(token)
+            before = report_count()
+            with ContextValue(_in_circuit, []), called(name):
+                result = function(*map(_in_order, args), **kwargs)
             if not isinstance(result, CiphertextData):
                 return result
             if not any(result is a for a in args):
@@ -229,14 +223,9 @@ def note_cleared(x: CiphertextData) -> None:
         cleared.append(x)
 
 
-@contextmanager
-def numbers_of_user() -> Iterator[None]:
+def numbers_of_user() -> ContextValue[bool]:
     """In a circuit: numbers in the clear that follow are operands of the user, and not public."""
-    token = _of_user.set(True)
-    try:
-        yield
-    finally:
-        _of_user.reset(token)
+    return ContextValue(_of_user, True)
 
 
 def is_of_program() -> bool:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ren.capture.loop_reports import stand_in
+from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.ring import Domain
 from ren.core.spec import Spec
@@ -138,11 +139,8 @@ def _refresh(ciphertexts: Sequence[CiphertextData]) -> None:
     given = [_fresh_of(x) for x in ciphertexts]
     for x in given:
         _log.info("%s: bootstrapped at level %d", user_line(), x.level)
-    token = _is_asked.set(False)
-    try:
+    with ContextValue(_is_asked, False):
         made = bootstrap(given)
-    finally:
-        _is_asked.reset(token)
     for x, y in zip(ciphertexts, made, strict=True):
         _fresh[x] = here, y
 

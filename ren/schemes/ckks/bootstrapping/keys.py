@@ -6,15 +6,14 @@ chain of keys from the secret to it and back rests on circular security, as all 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
 from ren.core.text_table import size
+from ren.lowering.devices.cores import free_bytes
 from ren.lowering.runtime.host_arrays import trim
 from ren.poly import Poly
 from ren.progress import Progress
@@ -35,19 +34,14 @@ from ren.schemes.rlwe.keyswitch import Gadget
 
 _SPARSE_SECRET = b"bootstrapping/sparse secret"
 _DOMAIN = b"ren/ckks/bootstrapping/sparse"
-MEMORY = Path("/proc/meminfo")  # of Linux; elsewhere nothing is checked
 
 
 def check_memory(needed: int) -> None:
     """Raise ParameterError where less memory is free than keys of so many bytes take."""
-    try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY.read_text())
-    except OSError:
-        return
-    if found is not None and (free := int(found[1]) << 10) < needed:
+    if (free := free_bytes()) < needed:
         raise ParameterError(
             f"The keys of a bootstrap were to be made: {size(needed)}.",
-            f"{size(free)} of memory are free.",
+            f"{size(int(free))} of memory are free.",
             "Make them on a larger machine, or ask for fewer levels: "
             "ckks.context(depth=8, bootstrapping=True).",
         )

@@ -410,19 +410,16 @@ def inverted(other: Any) -> Any:
                 "Pass an array of numbers, such as values.astype(float).",
             )
         divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
-    if np.any(np.equal(divisor, 0)):
-        raise ParameterError(
-            f"{user_line()} divides a ciphertext by zero.",
-            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
-            "Leave the zeros out, or put ones in their place.",
-        )
+    has_zeros = bool(np.any(np.equal(divisor, 0)))
     with np.errstate(over="ignore", invalid="ignore"):
-        inverses = 1 / divisor
-    is_exact = isinstance(inverses, Fraction | Decimal)
-    if not is_exact and not np.isfinite(inverses).all():
-        raise ParameterError(
-            f"{user_line()} divides a ciphertext by a number whose inverse is not finite.",
-            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
-            "Divide by finite numbers that are further from zero.",
-        )
-    return inverses
+        inverses = np.inf if has_zeros else 1 / divisor
+    if isinstance(inverses, Fraction | Decimal) or np.isfinite(inverses).all():
+        return inverses
+    raise ParameterError(
+        f"{user_line()} divides a ciphertext by "
+        f"{'zero' if has_zeros else 'a number whose inverse is not finite'}.",
+        "A ciphertext is multiplied by the inverses of the numbers that divide it.",
+        "Leave the zeros out, or put ones in their place."
+        if has_zeros
+        else "Divide by finite numbers that are further from zero.",
+    )

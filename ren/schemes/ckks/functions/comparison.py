@@ -14,7 +14,8 @@ homomorphic comparison", 2021.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -34,11 +35,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.number_types import (
-    floating,
-    of_operands,
-    with_type,
-)
+from ren.schemes.ckks.arithmetic.number_types import TypeRule, floating, of_operands, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, numbers_of_user
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -289,15 +286,43 @@ def _by_degree(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     return approximated(ct, p, f"{wish.what} by a polynomial of degree {p.degree}")
 
 
-@circuit("max", floating, 2)
-def maximum(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+class OfTwo(Protocol):
+    """A function of two operands, of which at least one is encrypted."""
+
+    def __call__(
+        self,
+        a: CiphertextT | Any,
+        b: CiphertextT | Any,
+        interval: Interval = ...,
+        gap: float | None = None,
+        precision: float | None = None,
+        degree: int | None = None,
+    ) -> CiphertextT: ...
+
+
+def _of_two(name: str, rule: TypeRule | None = None) -> Callable[[Callable[..., Any]], OfTwo]:
+    """Let a function of two operands and an accuracy take the arguments of the accuracy."""
+
+    def decorate(function: Callable[..., Any]) -> OfTwo:
+        def run(
+            a: CiphertextT | Any,
+            b: CiphertextT | Any,
+            interval: Interval = UNIT,
+            gap: float | None = None,
+            precision: float | None = None,
+            degree: int | None = None,
+        ) -> CiphertextT:
+            return function(a, b, StepAccuracy(name, interval, gap, precision, degree))
+
+        run.__name__, run.__qualname__ = function.__name__, function.__qualname__
+        run.__doc__ = function.__doc__
+        return circuit(name, rule, 2)(run)
+
+    return decorate
+
+
+@_of_two("max", floating)
+def maximum(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """The larger of a and b in every slot: b + (a - b) step(a - b).
 
     The error is that of `relu` of the difference, beside the larger one of those of a and b.
@@ -307,23 +332,16 @@ def maximum(
         interval: where both lie.
         gap, precision, degree: as for `abs`, of the difference.
     """
-    return _extreme(a, b, StepAccuracy("max", interval, gap, precision, degree), 1)
+    return _extreme(a, b, wish, 1)
 
 
-@circuit("min", floating, 2)
-def minimum(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("min", floating)
+def minimum(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """The smaller of a and b in every slot: a - (a - b) step(a - b).
 
     Args: as for `max`.
     """
-    return _extreme(a, b, StepAccuracy("min", interval, gap, precision, degree), -1)
+    return _extreme(a, b, wish, -1)
 
 
 def _extreme(a: Any, b: Any, wish: StepAccuracy, way: int) -> Any:
@@ -354,129 +372,79 @@ def _extreme(a: Any, b: Any, wish: StepAccuracy, way: int) -> Any:
     return with_noise(result, lambda noise: noises.total(noise, given))
 
 
-@circuit("greater")
-def greater(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("greater")
+def greater(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """1 where a > b, 0 where a < b, to 2^-precision / 2 where they differ by `gap` or more.
 
     Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
     """
-    difference, wish = _difference(a, b, StepAccuracy("greater", interval, gap, precision, degree))
+    difference, wish = _difference(a, b, wish)
     return _step(difference, wish, 0.0)
 
 
-@circuit("less")
-def less(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("less")
+def less(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """1 where a < b, 0 where a > b.
 
     Args: as for `greater`.
     """
-    difference, wish = _difference(b, a, StepAccuracy("less", interval, gap, precision, degree))
+    difference, wish = _difference(b, a, wish)
     return _step(difference, wish, 0.0)
 
 
-@circuit("equal")
-def equal(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("equal")
+def equal(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """1 where a and b are equal but for noise, 0 where they differ by `gap` or more.
 
     It is 1 - sign(a - b)^2: one level more than `sign`.
 
     Args: as for `greater`. For integers pass gap=1.
     """
-    return within(1 - _differs("equal", a, b, interval, gap, precision, degree), 1.5)
+    return within(1 - _differs(a, b, wish), 1.5)
 
 
-@circuit("not_equal")
-def not_equal(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("not_equal")
+def not_equal(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """0 where a and b are equal but for noise, 1 where they differ by `gap` or more.
 
     Args: as for `equal`.
     """
-    return _differs("not_equal", a, b, interval, gap, precision, degree)
+    return _differs(a, b, wish)
 
 
-def _differs(
-    name: str,
-    a: Any,
-    b: Any,
-    interval: Interval,
-    gap: float | None,
-    precision: float | None,
-    degree: int | None,
-) -> Any:
+def _differs(a: Any, b: Any, wish: StepAccuracy) -> Any:
     """sign(a - b)^2."""
-    if degree is None:
-        precision = checked_precision(precision, _PRECISION) + 1
-    difference, wish = _difference(a, b, StepAccuracy(name, interval, gap, precision, degree))
+    if wish.degree is None:
+        wish = attrs.evolve(wish, precision=wish.bits + 1)
+    difference, wish = _difference(a, b, wish)
     s = _step(difference, wish, -1.0, is_factor=True)
     error = wish.polynomials[-1].error
     square = with_span(within(s * s, 1.5), Span(0.0, min((1 + error) ** 2, 1.5)))
-    return with_error(square, 3 * error + (1.0 if gap is None else 0.0))
+    return with_error(square, 3 * error + (1.0 if wish.gap is None else 0.0))
 
 
-@circuit("greater_equal")
-def greater_equal(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("greater_equal")
+def greater_equal(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """1 where a >= b, 0 where a is less by `gap` or more: at equal numbers it is 1, not 1/2.
 
     The step is half a gap below zero. It takes the levels of `greater` with half the gap.
 
     Args: as for `greater`. For integers pass gap=1.
     """
-    return _reaches("greater_equal", a, b, StepAccuracy("", interval, gap, precision, degree))
+    return _reaches(a, b, wish)
 
 
-@circuit("less_equal")
-def less_equal(
-    a: CiphertextT | Any,
-    b: CiphertextT | Any,
-    interval: Interval = UNIT,
-    gap: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
-) -> CiphertextT:
+@_of_two("less_equal")
+def less_equal(a: CiphertextT | Any, b: CiphertextT | Any, wish: StepAccuracy) -> Any:
     """1 where a <= b, 0 where a is more by `gap` or more: at equal numbers it is 1, not 1/2.
 
     Args: as for `greater_equal`.
     """
-    return _reaches("less_equal", b, a, StepAccuracy("", interval, gap, precision, degree))
+    return _reaches(b, a, wish)
 
 
-def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
-    difference, wish = _difference(a, b, attrs.evolve(wish, what=name))
+def _reaches(a: Any, b: Any, wish: StepAccuracy) -> Any:
+    difference, wish = _difference(a, b, wish)
     is_stated, half = wish.gap is not None, wish.least / 2
     largest = wish.largest + half
     wish = attrs.evolve(wish, interval=(-largest, largest), gap=half, shift=half)

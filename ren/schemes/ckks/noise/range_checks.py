@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.calls import ContextValue
 from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.core.user_frame import warn_user
 from ren.poly.batching import chosen
@@ -158,15 +158,9 @@ def _reported_if_unknown(what: str, params: Parameters, a: Noise) -> Noise:
 # ------------------------------------------------------------------- reports
 
 
-@contextmanager
-def collecting_bits() -> Iterator[list[float]]:
+def collecting_bits() -> ContextValue[list[float]]:
     """Collect the integer bits that each operation needs, instead of warnings: for planning."""
-    bits: list[float] = []
-    token = _bits.set(bits)
-    try:
-        yield bits
-    finally:
-        _bits.reset(token)
+    return ContextValue(_bits, [])
 
 
 def collect_bits(bound: float, params: Parameters, level: int) -> None:
