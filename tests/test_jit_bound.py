@@ -388,3 +388,53 @@ def test_a_plan_keeps_no_object_alive():
     reference = weakref.ref(owner)
     owner = None
     assert reference() is None
+
+
+def _rare_holders() -> list[tuple[Any, Any]]:
+    """Functions and what changes a value that each reads, beyond those that are drawn above."""
+
+    @dataclasses.dataclass
+    class Named:
+        name: str
+        scale: int = dataclasses.field(default=1, compare=False)
+
+        def __post_init__(self) -> None:
+            self.extra = 1
+
+    @attrs.define
+    class Defined:
+        name: str
+        scale: int = attrs.field(default=1, eq=False)
+
+    named, defined, table, buffer = Named("a"), Defined("a"), {"k": 2}, bytearray([3])
+    proxy, values, memory = types.MappingProxyType(table), table.values(), memoryview(buffer)
+    series, poly1d = np.polynomial.Polynomial([0, 2]), np.poly1d([2, 0])
+
+    def own(v):
+        return v * own.scale
+
+    own.scale = 2
+    return [
+        (lambda v: v * named.scale, lambda: setattr(named, "scale", 3)),
+        (lambda v: v * named.extra, lambda: setattr(named, "extra", 4)),
+        (lambda v: v * defined.scale, lambda: setattr(defined, "scale", 5)),
+        (lambda v: v * proxy["k"], lambda: table.update(k=7)),
+        (lambda v: v * next(iter(values)), lambda: table.update(k=9)),
+        (lambda v: v * memory[0], lambda: buffer.__setitem__(0, 11)),
+        (lambda v: v * int(series.coef[1]), lambda: series.coef.__setitem__(1, 5)),
+        (lambda v: v * int(poly1d.coeffs[0]), lambda: poly1d.coeffs.__setitem__(0, 6)),
+        (own, lambda: setattr(own, "scale", 8)),
+        (lambda v: own(v), lambda: setattr(own, "scale", 12)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_fields_views_and_attributes_of_functions_are_read_anew(number):
+    function, change = _rare_holders()[number]
+    x = Poly([1, 2], RingSpec(8, (17, 97))).realize()
+    jitted = ren.jit(function)
+    for _ in range(2):
+        assert jitted(x).tolist() == function(x).tolist()
+    assert jitted.cache_info().misses == 1
+    change()
+    assert jitted(x).tolist() == function(x).tolist()

@@ -123,7 +123,7 @@ class Signature:
         """The keys of what the function is bound to, each by all that it holds now."""
         f = self._function
         if isinstance(f, FunctionType) and not (
-            f.__closure__ or f.__defaults__ or f.__kwdefaults__
+            f.__closure__ or f.__defaults__ or f.__kwdefaults__ or f.__dict__
         ):
             return ()  # as a rule
         return tuple(map(content_key, held_by(f)))

@@ -7,7 +7,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import lru_cache, partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import attrs
@@ -19,7 +19,14 @@ from ren.poly import Poly
 from ren.poly.symbolic import Symbolic
 
 _ATOMS = frozenset({int, bool, str, bytes, type(None)})
-_LIBRARIES = frozenset({"ren", "jax", "jaxlib", "numpy"})
+_LIBRARIES = ("ren.", "jax.", "jaxlib.", "numpy.random.")  # whose objects do not change, or draw
+_VIEWS: dict[type, Callable[[Any], Any]] = {
+    MappingProxyType: dict,
+    type({}.keys()): list,
+    type({}.values()): list,
+    type({}.items()): list,
+    memoryview: bytes,
+}
 _DEFAULT = (object.__reduce__, object.__reduce_ex__)
 
 
@@ -86,16 +93,19 @@ def _taken_apart(kind: type, value: Any) -> tuple[Any, Iterable[Any]]:
         return None, value
     if kind is dict:
         return None, (*value, *value.values())
+    if kind in _VIEWS:
+        return None, (_VIEWS[kind](value),)
     if isinstance(value, FunctionType | MethodType | partial):
         return Same(value) if isinstance(value, FunctionType) else None, held_by(value)
     if is_polynomial(kind) or isinstance(value, jax.Array | Symbolic | type | ModuleType):
         return Same(value), ()
     by_identity = kind.__hash__ in (None, object.__hash__)
-    if kind.__module__.partition(".")[0] in _LIBRARIES and not isinstance(value, np.ndarray):
+    if f"{kind.__module__}.".startswith(_LIBRARIES):
         inside = getattr(value, "__wrapped__", None)
         return Same(value) if by_identity else value, () if inside is None else (inside,)
-    if names := _compared_fields(kind):
-        return None, [getattr(value, name) for name in names]
+    if names := _fields(kind):  # those too that do not count for `==`
+        held = getattr(value, "__dict__", None)
+        return None, [getattr(value, name) for name in names] if held is None else (held,)
     head = Same(value) if kind.__eq__ is object.__eq__ else None
     if (kind.__reduce__, kind.__reduce_ex__) == _DEFAULT:
         items = value.items() if isinstance(value, dict) else value
@@ -127,7 +137,7 @@ def held_by(function: Any) -> Iterator[Any]:
         yield from held_by(function.func)
         yield from (function.args, function.keywords)
     elif isinstance(function, FunctionType):
-        yield from (function.__defaults__, function.__kwdefaults__)
+        yield from (function.__defaults__, function.__kwdefaults__, vars(function) or None)
         for cell in function.__closure__ or ():
             try:
                 contents = cell.cell_contents
@@ -179,10 +189,10 @@ def _remedy(kind: type) -> str:
 
 
 @lru_cache(maxsize=1 << 10)
-def _compared_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass or an attrs class that tell whether two instances are equal."""
+def _fields(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass or an attrs class whose instances are equal by them."""
     if kind.__eq__ is object.__eq__:
         return ()
     if dataclasses.is_dataclass(kind):
-        return tuple(f.name for f in dataclasses.fields(kind) if f.compare)
-    return tuple(f.name for f in attrs.fields(kind) if f.eq) if attrs.has(kind) else ()
+        return tuple(f.name for f in dataclasses.fields(kind))
+    return tuple(f.name for f in attrs.fields(kind)) if attrs.has(kind) else ()

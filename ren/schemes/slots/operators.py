@@ -74,6 +74,25 @@ class Sum:
         return result
 
 
+@attrs.frozen
+class Pair:
+    """result[i] = x[i + first] + x[i + second], cyclic: two rotations that share a ModUp."""
+
+    first: int
+    second: int
+    levels = 0
+    cost = 1.5
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """The steps that rotation keys are needed for."""
+        return frozenset({self.first, self.second})
+
+    def run(self, x: NDArray) -> NDArray:
+        """The slots that result from `x`, [slots]."""
+        return np.roll(x, -self.first) + np.roll(x, -self.second)
+
+
 @attrs.frozen(eq=False)
 class Mask:
     """Zeros where `keep`, bool [slots], is false: one level."""
@@ -145,7 +164,7 @@ class Diagonals:
         return result
 
 
-Operator = Shift | Sum | Mask | Scale | Diagonals
+Operator = Shift | Sum | Pair | Mask | Scale | Diagonals
 
 
 def weights(values: NDArray, kind: Any) -> NDArray:

@@ -39,6 +39,7 @@ from ren.schemes.slots.operators import (
     Diagonals,
     Mask,
     Operator,
+    Pair,
     Scale,
     Shift,
     Sum,
@@ -418,6 +419,8 @@ def _pattern(
 
 def _toeplitz(distances: NDArray[np.integer], slots: int) -> Iterator[tuple[Operator, ...]]:
     """Shifts and sums whose rotations are those by the distances, or more that hold them."""
+    if len(distances) == 2 and distances.all():
+        yield (Pair(*distances.tolist()),)
     for steps in _completed(distances, slots):
         made = _factored(steps)
         if made is not None:

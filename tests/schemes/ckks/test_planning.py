@@ -64,7 +64,7 @@ def test_a_plan_makes_a_context_that_suffices_and_no_more():
     [
         (lambda x: x + 1, 0, 0), (lambda x: 3 * x.rotate(1), 0, 1), (lambda x: x**8, 3, 1),
         (lambda x: (x * 0.5).compress(), 1, 0), (lambda x: x.drop_to(2), 2, 0),
-        (lambda x: [x * x, {"y": x.rotate(1) + x.rotate(2)}], 1, 3), (lambda x: x.roll(1), 1, 2),
+        (lambda x: [x * x, {"y": x.rotate(1) + x.rotate(2)}], 1, 3), (lambda x: x.roll(1), 0, 2),
         (ren.jit(lambda x: x * x), 1, 1),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ren.schemes.slots.contents import UNKNOWN, ZERO, Contents, contents, in_order, repeated
 from ren.schemes.slots.entries import Entries
-from ren.schemes.slots.operators import Diagonals, Mask, Scale, Shift, Sum, run
+from ren.schemes.slots.operators import Diagonals, Mask, Pair, Scale, Shift, Sum, run
 from ren.schemes.slots.planner import (
     LinearIndexMap,
     RotationPlan,
@@ -38,6 +38,8 @@ def counted(p: RotationPlan) -> tuple[int, int, int]:
             diagonals += len(operator.placement.tiles)
         elif isinstance(operator, Shift | Sum):
             rotations += int(operator.cost)
+        elif isinstance(operator, Pair):
+            rotations += 2
         else:
             diagonals += isinstance(operator, Mask)
     return rotations, diagonals, p.levels

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ren.core.errors import ScaleError
-from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, add
 from ren.schemes.ckks.arithmetic.evolve import (
     need_level,
     relabelled,
@@ -28,7 +28,7 @@ from ren.schemes.rlwe.active_context import called
 from ren.schemes.slots import contents as slot_contents
 from ren.schemes.slots import planner
 from ren.schemes.slots.contents import ZERO, Contents
-from ren.schemes.slots.operators import Diagonals, Mask, Scale, Shift, Sum
+from ren.schemes.slots.operators import Diagonals, Mask, Pair, Scale, Shift, Sum
 from ren.schemes.slots.planner import LinearIndexMap, gather
 
 
@@ -123,6 +123,7 @@ def _by_diagonals(x: CiphertextT, operator: Diagonals) -> CiphertextT:
 _RULES: dict[type, Callable[[Any, Any], Any]] = {
     Shift: lambda x, operator: cyclic(x, operator.steps),
     Sum: lambda x, operator: rotations_summed(x, operator.count, operator.step),
+    Pair: lambda x, operator: add(cyclic(x, operator.first), cyclic(x, operator.second)),
     Mask: lambda x, operator: cleared(x, "A mask"),
     Scale: lambda x, operator: AUTOMATIC.multiply_scalar(x, operator.weight),
     Diagonals: _by_diagonals,
