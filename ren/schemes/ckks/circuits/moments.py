@@ -107,9 +107,7 @@ def levels_of_var(ct: CiphertextData, place: int | None) -> tuple[int, int]:
     batch, core = map(len, shapes_of(ct))
     if place is None or (core == 1 and place == batch - is_columns(ct)):
         return 2, int(has_to_be_cleared(ct))
-    if core > 1 and place >= batch:  # both sums along the first axis clear leftovers
-        return 4, 2 * (has_to_be_cleared(ct) and place == batch)
-    return 3, 0
+    return (4 if core > 1 and place >= batch else 3), 0
 
 
 def _root_share(count: int, ddof: int) -> float:

@@ -140,6 +140,7 @@ def test_entries_that_are_no_matrix_are_refused(ctx4, entries):
         ckks.linear(entries, ctx4)
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")  # of the zeros
 def test_structured_and_complex_matrices(ctx4):
     values, z = drawn(30), drawn(30) + 1j * drawn(30, 1)[:, 0]
     x = ctx4.encrypt(values)
