@@ -203,7 +203,7 @@ class ClearCiphertext:
         m = np.asarray(other)
         if self.inner == 0 or m.ndim not in (1, 2):
             raise RefusedError("matmul of a scalar, or of more than two axes")
-        if self.inner > 1:
+        if self.inner > 1 or (m.ndim == 2 and self.values.ndim > 1):  # a batch is a matrix
             values, drift = m @ self.values, np.abs(m) @ self.drift
             return self.made(values, drift, inner=self.inner + m.ndim - 2, cost=1)
         if m.ndim == 1:

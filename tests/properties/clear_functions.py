@@ -362,7 +362,7 @@ class _Map:
     def __matmul__(self, x: ClearCiphertext) -> ClearCiphertext:
         if x.inner == 0 or x.length != self.matrix.shape[1]:
             raise RefusedError("a matrix with as many columns as there are numbers")
-        return self.matrix @ x.in_shape((x.length,))
+        return x.in_shape((x.length,)) @ self.matrix.T  # of each vector of a batch
 
 
 def _pad(x: ClearCiphertext, length: int) -> ClearCiphertext:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 
 from ren.core.errors import ScaleError
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, add
 from ren.schemes.ckks.arithmetic.evolve import (
+    evolve_layout,
     need_level,
     relabelled,
     with_span,
@@ -58,7 +60,11 @@ def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
     is_complex, largest = ct.layout.is_complex, noises.of_largest(x.noise, 1)
     for operator, terms in zip(plan.operators, plan.terms, strict=True):
         x = within_that_of(_RULES[type(operator)](x, operator), largest, terms)
-    return relabelled(x, m.shape[0], tail_of(plan.contents), is_complex)
+    tail = tail_of(plan.contents)
+    if tail.has_leftovers and not ct.layout.tail.is_bounded:  # they may be among these
+        tail = attrs.evolve(tail, is_bounded=False)
+    x = relabelled(x, m.shape[0], tail, is_complex)
+    return evolve_layout(x, columns=ct.layout.columns)
 
 
 def roll(x: CiphertextT, shift: int) -> CiphertextT:
@@ -87,6 +93,7 @@ def roll(x: CiphertextT, shift: int) -> CiphertextT:
 def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
     source = (np.arange(length) - shift) % length
     result = moved(x, gather(source, length), f"roll({shift})")
+    result = evolve_layout(result, shape=x.layout.shape)
     return with_type(with_span(result, x.span), x.stated_dtype)
 
 
