@@ -95,6 +95,7 @@ def chain_plan():
     return ren.plan(lambda x: x * x, ckks.spec(10))
 
 
+@pytest.mark.once  # native code is what is measured
 def test_a_calibration_is_kept_and_scales_all_estimates(folder):
     jitted = ren.jit(lambda x: x * x)
     jitted(ckks.context(depth=1).encrypt([1.0]))
@@ -132,6 +133,7 @@ def test_nothing_is_kept_where_the_cache_is_off(tmp_path):
         assert cost.rates() is cost.MODEL
 
 
+@pytest.mark.once  # native code is what is measured
 def test_the_command_calibrates(folder, monkeypatch):
     monkeypatch.setattr(command, "measured_factor", lambda: 1.75)
     told = dict(command.about())["estimates"]
