@@ -36,7 +36,7 @@ class _Row:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether most parts have a factor: units alone are added."""
+        """True where most parts have a factor: units alone are added."""
         count = sum(abs(w) != 1 for w in self.weights.values())
         size = self.x.spec.batch[self.axis]
         return count >= max(_LEAST, size / 2) and size <= MOST_MIXED
@@ -79,7 +79,7 @@ def mix_sums(sink: Node) -> Node:
 
 
 def _is_inner(node: Node, users: Sequence[Node]) -> bool:
-    """Whether a sum is a part of another one alone."""
+    """True where a sum is a part of another one alone."""
     return len(users) == 1 and users[0].op in _SUMS and users[0].spec == node.spec
 
 

@@ -386,7 +386,7 @@ class Runner:
 
 
 def _is_on_cpu(array: Any) -> bool:
-    """Whether an array is in the memory of this host, whole."""
+    """True where an array is in the memory of this host, whole."""
     if is_host(array):
         return True
     return array.is_fully_addressable and all(d.platform == "cpu" for d in array.devices())

@@ -6,7 +6,6 @@ scheme has one rule for each operator.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -144,7 +143,7 @@ class Diagonals:
         """The time, in rotations."""
         return self.split.cost(len(self.placement.tiles))
 
-    @cached_property
+    @property
     def _terms(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray]:
         """Slot of the result, slot of the vector and value of each entry, before the folds."""
         p = self.placement

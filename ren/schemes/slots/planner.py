@@ -121,7 +121,7 @@ def sums(source: NDArray[np.integer], size: int, weight: float = 1.0) -> LinearI
     return of_entries(Entries(values, (m, size), (rows, source.ravel())))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def cumulative(length: int) -> LinearIndexMap:
     """y_i = x_0 + ... + x_i, of `length` elements."""
 
@@ -167,7 +167,6 @@ def plan(
     m: LinearIndexMap,
     source: Contents,
     places: NDArray[np.integer] | None = None,
-    held: frozenset[int] = frozenset(),
 ) -> RotationPlan:
     """The cheapest plan that takes a vector with some contents to the map of it.
 
@@ -175,10 +174,9 @@ def plan(
         m: the map, of as many elements as the vector has.
         source: contents of the vector. All elements stand somewhere.
         places: the slot of each element of the result; None for 0, 1, ... Others are don't-care.
-        held: steps whose keys are there, which have no price.
     """
     where = None if places is None else np.asarray(places, np.intp).tobytes()
-    return _plan(_Keyed(m), source, where, held)
+    return _plan(_Keyed(m), source, where)
 
 
 class _Keyed:
@@ -194,15 +192,13 @@ class _Keyed:
         return isinstance(other, _Keyed) and self.map.key == other.map.key
 
 
-@lru_cache(maxsize=1 << 8)
-def _plan(
-    keyed: _Keyed, source: Contents, where: bytes | None, held: frozenset[int]
-) -> RotationPlan:
+@lru_cache(maxsize=64)
+def _plan(keyed: _Keyed, source: Contents, where: bytes | None) -> RotationPlan:
     m = keyed.map
     places = np.arange(m.shape[0]) if where is None else np.frombuffer(where, np.intp)
     problem = _Problem(m, source, places)
     for proposal in problem.proposals():
-        made = problem.proved(proposal, held)
+        made = problem.proved(proposal)
         best = problem.best
         if made is not None and (best is None or made.cost < best.cost):
             problem.best = made
@@ -234,7 +230,7 @@ class _Problem:
         of_slots = self.source.fingerprint
         return self.m.apply(of_slots[self.source.places])
 
-    def proved(self, operators: Sequence[Operator], held: frozenset[int]) -> RotationPlan | None:
+    def proved(self, operators: Sequence[Operator]) -> RotationPlan | None:
         """The plan of these operators; None where they do not compute the map."""
         x, live = self.source.fingerprint, (self.source.elements != ZERO).astype(np.float64)
         terms, cost, most, taken = [], 0.0, 1.0, 0
@@ -248,7 +244,7 @@ class _Problem:
         if not np.array_equal(x[self.places], self.wanted):
             return None
         made = RotationPlan(tuple(operators), self._contents(x), tuple(terms), cost)
-        return attrs.evolve(made, cost=cost + KEY * len(made.keys - held))
+        return attrs.evolve(made, cost=cost + KEY * len(made.keys))
 
     def _contents(self, x: NDArray[np.uint64]) -> Contents:
         """Contents of the slots with these fingerprints."""
@@ -284,7 +280,7 @@ class _Problem:
             yield from self._spread()
 
     def _may_be_best(self, terms: Sequence[Operator], bits: float) -> bool:
-        """Whether these operators beside a map of one entry a row or column may be the cheapest."""
+        """True where these operators may be the best, beside a map of one entry a row or column."""
         least = sum(operator.cost for operator in terms) + LEVEL + BIT * bits
         return self.best is None or least < self.best.cost
 

@@ -161,13 +161,6 @@ def test_plans_compute_any_matrix_from_any_contents(
     check(plan(of_entries(entries), source, places), matrix, source, places)
 
 
-def test_a_step_that_is_held_has_no_price() -> None:
-    m, source = gather(np.arange(100, 300), 1024), in_order(1024, SLOTS)
-    free, priced = plan(m, source, held=frozenset({100})), plan(m, source)
-    assert free.operators == priced.operators == (Shift(100),)
-    assert free.cost < priced.cost
-
-
 def test_a_factor_is_applied_after_the_sum() -> None:
     found = plan(sums(TABLE.T, 1024, 1 / 32), in_order(1024, SLOTS))
     assert [type(operator) for operator in found.operators] == [Sum, Scale]

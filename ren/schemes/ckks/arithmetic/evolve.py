@@ -223,7 +223,7 @@ def need_level(x: Any, needed: int, what: str, has_parts: bool = False, clearing
 
 
 def fits_after_bootstrap(params: Parameters, needed: int) -> bool:
-    """Whether an operation of so many levels fits between two bootstraps, or without any below one.
+    """True where so many levels fit between two bootstraps, or without any below one.
 
     With few slots, or two runs, a bootstrap ends below the top.
     """

@@ -213,7 +213,7 @@ def in_circuit() -> bool:
 
 
 def has_cleared() -> bool:
-    """Whether the circuit that runs has cleared leftovers, by a level of an operand."""
+    """True where the circuit that runs has cleared leftovers, by a level of an operand."""
     return bool(_in_circuit.get())
 
 

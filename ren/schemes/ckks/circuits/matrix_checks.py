@@ -44,7 +44,7 @@ def entries_of(matrix: Any) -> Entries:
 
 
 def are_entries(matrix: Any) -> TypeGuard[tuple[Any, Any, Any, Any]]:
-    """Whether a matrix is given as (rows, columns, values, shape)."""
+    """True where a matrix is given as (rows, columns, values, shape)."""
     return isinstance(matrix, tuple) and len(matrix) == 4 and isinstance(matrix[3], tuple)
 
 

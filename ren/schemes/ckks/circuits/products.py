@@ -95,7 +95,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 def _lies_across(x: Any, axis: int) -> bool:
-    """Whether the axis of a product is a batch axis: -1 the last, -2 the one before if there is."""
+    """True where a batch axis is the axis of a product: -1 the last, -2 the one before if any."""
     batch, core = shapes_of(x)
     if is_columns(x):
         return axis == -1
