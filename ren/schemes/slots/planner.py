@@ -176,10 +176,37 @@ def plan(
         places: the slot of each element of the result; None for 0, 1, ... Others are don't-care.
     """
     where = None if places is None else np.asarray(places, np.intp).tobytes()
-    return _plan(_Keyed(m), source, where)
+    return _plan(Keyed(m), source, where)
 
 
-class _Keyed:
+@lru_cache(maxsize=64)
+def left_standing(keyed: Keyed, source: Contents) -> RotationPlan | None:
+    """A plan without levels, whose elements stand where its sums leave them; None without one.
+
+    They are to be multiplied by the weight of the map.
+    """
+    m = keyed.map
+    if m.distances is not None or len(m.stages) > 1 or m.weight is None:
+        return None
+    problem = _Problem(m, source, np.empty(0, np.intp))
+    for terms, places, _ in problem.standing:
+        made = attrs.evolve(problem, places=places).proved((*terms, Scale(m.weight)))
+        if made is not None:
+            cost = float(sum(operator.cost for operator in terms))
+            return attrs.evolve(made, operators=terms, terms=made.terms[: len(terms)], cost=cost)
+    return None
+
+
+def scaled(m: LinearIndexMap, factor: float) -> LinearIndexMap | None:
+    """The map times a number; None of a map that is a product of matrices."""
+    if factor == 1:
+        return m
+    if m.distances is not None or len(m.stages) > 1:
+        return None
+    return of_entries(attrs.evolve(m.entries, values=m.entries.numbers * factor))
+
+
+class Keyed:
     """A map as an argument of a cache."""
 
     def __init__(self, m: LinearIndexMap) -> None:
@@ -189,11 +216,11 @@ class _Keyed:
         return hash(self.map.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and self.map.key == other.map.key
+        return isinstance(other, Keyed) and self.map.key == other.map.key
 
 
 @lru_cache(maxsize=64)
-def _plan(keyed: _Keyed, source: Contents, where: bytes | None) -> RotationPlan:
+def _plan(keyed: Keyed, source: Contents, where: bytes | None) -> RotationPlan:
     m = keyed.map
     places = np.arange(m.shape[0]) if where is None else np.frombuffer(where, np.intp)
     problem = _Problem(m, source, places)
@@ -312,12 +339,8 @@ class _Problem:
 
     def _gathered(self) -> Iterator[tuple[Operator, ...]]:
         """One pattern of columns for all rows: its sum in every slot, then one entry a row."""
-        found = _pattern(self.m.entries.rows, self._columns, self.m.shape[0])
-        if found is None:
-            return
-        firsts, distances = found
-        for terms in _toeplitz(distances, self.source.slots):
-            if not self._may_be_best(terms, math.log2(len(distances))):
+        for terms, firsts, count in self.standing:
+            if count < 2 or not self._may_be_best(terms, math.log2(count)):
                 continue
             summed = run(terms, self.source.fingerprint)
             elements = np.where(summed == 0, ZERO, UNKNOWN - np.arange(self.source.slots))
@@ -326,12 +349,26 @@ class _Problem:
             values = np.full(len(firsts), self.m.weight)
             yield (*terms, self._diagonals(self.places, firsts, values, there))
 
+    @property
+    def standing(self) -> Iterator[tuple[tuple[Operator, ...], NDArray[np.intp], int]]:
+        """Operators without a level, the slot that each element gets, and terms of an element."""
+        found = _pattern(self.m.entries.rows, self._columns, self.m.shape[0])
+        if found is not None and self.m.weight is not None:
+            firsts, distances = found
+            if len(distances) > 1:
+                for terms in _toeplitz(distances, self.source.slots):
+                    yield terms, firsts, len(distances)
+            elif len(np.unique(firsts)) == len(firsts):
+                yield (), firsts, 1
+
     def _spread(self) -> Iterator[tuple[Operator, ...]]:
         """One pattern of rows for all columns: one entry a column, then the sum of its copies."""
         found = _pattern(self.m.entries.columns, self._rows, self.m.shape[1])
         if found is None:
             return
         firsts, distances = found
+        if len(distances) < 2:
+            return
         for terms in _toeplitz(-distances[::-1], self.source.slots):
             if self._may_be_best(terms, 0):
                 values = np.full(len(firsts), self.m.weight)
@@ -401,7 +438,7 @@ def _pattern(
         count: number of rows.
     """
     each, rest = divmod(len(lines), count)
-    if rest or each < 2 or not np.array_equal(np.bincount(lines, minlength=count), [each] * count):
+    if rest or not each or not np.array_equal(np.bincount(lines, minlength=count), [each] * count):
         return None
     table = across[np.lexsort((across, lines))].reshape(count, each)
     distances = table - table[:, :1]

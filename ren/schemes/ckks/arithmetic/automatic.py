@@ -32,6 +32,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     is_view,
     need_level,
     need_normal_form,
+    within_that_of,
 )
 from ren.schemes.ckks.arithmetic.lazy_product import (
     LazySum,
@@ -52,6 +53,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import (
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
+    Origin,
     known_length,
     with_fields,
 )
@@ -189,6 +191,10 @@ class Automatic:
         need_level(x, 1, "A product with a plaintext")
         return x, poly, noise
 
+    def origin_of(self, x: CiphertextData, value: Any) -> Origin | None:
+        """The start of a product of `x` with a number, where it is another ciphertext."""
+        return x.origin and x.origin.times(value)
+
     def check_factor_of_number(self, x: CiphertextData) -> None:
         """Raise where `x` cannot be multiplied by a number that is not an integer."""
         need_normal_form(x)
@@ -217,6 +223,7 @@ class Automatic:
         terms, tail = self.addend(x), x.layout.tail
         layout = x.layout.with_tail(tail.mapped(-tail.value))
         result = self.summed(x, terms.map(operator.neg, terms.noise), x.level, layout)
+        result = with_fields(result, origin=x.origin and x.origin.times(-1))
         return in_span(result, spans.combined(operator.neg, x.span))
 
     add = _sum("a sum", "A sum", 1)
@@ -295,6 +302,7 @@ class Automatic:
         noise = told_if_zero(noise, value, 1.0, "a product with an integer", check)
         layout = x.layout.with_tail(x.layout.tail.times(number_tail(value)))
         result = self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
+        result = with_fields(result, origin=x.origin and x.origin.times(value))
         return in_span(result, span_with_number(operator.mul, x, value))
 
     @operation("a product with an integer", np.multiply, is_method=True)
@@ -307,9 +315,27 @@ class Automatic:
 
     @operation("a product with a number", np.multiply, is_method=True)
     def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
-        """x * value in every slot, encoded at the scale of the level."""
-        self.check_factor_of_number(x)
-        return self._times_number(x, value, x.params.scale(x.level))
+        """x * value in every slot, encoded at the scale of the level.
+
+        Where `x` is such a product itself, one product with both factors takes one level.
+        """
+        origin = self.origin_of(x, value)
+        if origin is None or origin.left is not None:
+            self.check_factor_of_number(x)
+            result = self._times_number(x, value, x.params.scale(x.level))
+            if result.own_scale is not None:
+                return result
+            return with_fields(result, origin=origin or Origin(with_fields(x, origin=None), value))
+        scale = x.params.scale(x.level)
+        check_factor(x.params, x.level, scale, value)
+        source = with_fields(origin.source, keeps=x.keeps)
+        self.check_factor_of_number(source)
+        result = self._times_number(source, origin.factor, source.params.scale(source.level))
+        constant = noises.of_constant(value, as_float(scale), is_public=is_of_program())
+        result = within_that_of(result, noises.product(x.noise, constant))
+        layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
+        result = with_fields(result, layout=layout, origin=origin)
+        return in_span(result, span_with_number(operator.mul, x, value))
 
     def _times_number(
         self, x: CiphertextT, value: complex | Symbolic, scale: Fraction

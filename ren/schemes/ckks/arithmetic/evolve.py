@@ -31,6 +31,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
     NumberType,
+    Origin,
     known_length,
     with_fields,
 )
@@ -70,6 +71,7 @@ def evolve(
         noise=noise,
         seed=None,
         pending=None,
+        origin=None,
         span=span,
         stated_dtype=dtype,
     )
@@ -79,10 +81,15 @@ def evolve(
 
 
 @operation("within()", lambda x, function: x, is_checked=False)
-def with_noise(x: CiphertextT, function: Callable[[Noise], Noise]) -> CiphertextT:
-    """`x` with function(noise), also where it is pending: what else is known of it."""
+def with_noise(
+    x: CiphertextT, function: Callable[[Noise], Noise], origin: Origin | None = None
+) -> CiphertextT:
+    """`x` with function(noise), also where it is pending: what else is known of it.
+
+    Its origin is gone, unless one is given: there the error is another one.
+    """
     pending = None if x.pending is None else x.pending.map_noise(function)
-    return with_fields(x, noise=function(x.noise), pending=pending)
+    return with_fields(x, noise=function(x.noise), pending=pending, origin=origin)
 
 
 def with_error(x: CiphertextT, error: float) -> CiphertextT:
@@ -92,7 +99,7 @@ def with_error(x: CiphertextT, error: float) -> CiphertextT:
 
 def within_that_of(x: CiphertextT, other: Noise, times: Any = 1) -> CiphertextT:
     """`x`, whose message is known to be nowhere larger than `times` the largest of another."""
-    return with_noise(x, lambda noise: noises.within_that_of(noise, other, times))
+    return with_noise(x, lambda noise: noises.within_that_of(noise, other, times), x.origin)
 
 
 def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
@@ -108,7 +115,7 @@ def within(x: CiphertextT, bound: float) -> CiphertextT:
     """
     tail = x.layout.tail
     if in_circuit() or x.layout.length is None or not tail.has_leftovers:
-        return with_noise(x, lambda noise: noises.within(noise, bound))
+        return with_noise(x, lambda noise: noises.within(noise, bound), x.origin)
     spread = 0.0 if x.params.above is None else spread_of_leftovers(x.params)
 
     def stated(noise: Noise) -> Noise:

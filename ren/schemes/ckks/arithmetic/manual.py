@@ -122,6 +122,9 @@ class Manual(arithmetic.Automatic):
         _need_level(x, p.level)
         return x, p.factor, p.noise
 
+    def origin_of(self, x: CiphertextData, value: Any) -> None:
+        """None: a product is of what was given."""
+
     def check_factor_of_number(self, x: CiphertextData) -> None:
         """Any ciphertext will do."""
 

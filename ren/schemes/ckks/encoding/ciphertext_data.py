@@ -23,7 +23,7 @@ from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 from ren.poly import Poly
-from ren.poly.symbolic import Symbolic
+from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, limit_of
@@ -32,6 +32,7 @@ from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import Kept
 from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.slots.planner import RotationPlan
 
 CiphertextT = TypeVar("CiphertextT", bound="CiphertextData")
 DataT = TypeVar("DataT")
@@ -127,6 +128,38 @@ class Pending:
         return attrs.evolve(self, noise=function(self.noise), beyond=beyond)
 
 
+@attrs.frozen(eq=False)
+class Origin:
+    """The numbers of a ciphertext before a product with a number, and before they were in order.
+
+    A further product starts from there, and takes no further level. So does a map of the numbers,
+    where that is cheaper than two maps. It is kept in this process alone, as long as the ciphertext
+    is, whether that was read or not. So levels do not depend on what was read before.
+
+    Args:
+        source: a ciphertext.
+        factor: a number, or its symbol, times which `source` holds the numbers.
+        left: operators without a level, and where they leave the numbers; None where these stand in
+            the same slots as in `source`.
+        cost: of what leads from there to the numbers in order, in rotations.
+    """
+
+    source: CiphertextData
+    factor: Any
+    left: RotationPlan | None = None
+    cost: float = 0.0
+
+    def times(self, value: Any) -> Origin | None:
+        """The same of the product with a number; None where factors are far from 1.
+
+        A factor far below 1 has few digits at the scale, and one far above leaves the range.
+        """
+        factor = derived(operator.mul, self.factor, value)
+        if not isinstance(factor, Symbolic) and not 2.0**-20 <= abs(factor) <= 2.0**20:
+            return None
+        return attrs.evolve(self, factor=factor)
+
+
 @undivided
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class CiphertextData(metaclass=Listed):
@@ -139,6 +172,7 @@ class CiphertextData(metaclass=Listed):
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
+        origin: what products with numbers and maps start from, where there is something.
         own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
@@ -148,8 +182,8 @@ class CiphertextData(metaclass=Listed):
     """
 
     __internal__ = (
-        "layout", "noise", "seed", "pending", "own_scale", "keeps", "span", "stated_dtype",
-        "default_dtype", "static_dtype",
+        "layout", "noise", "seed", "pending", "origin", "own_scale", "keeps", "span",
+        "stated_dtype", "default_dtype", "static_dtype",
     )  # fmt: skip
 
     polys: tuple[Poly, ...]
@@ -160,6 +194,7 @@ class CiphertextData(metaclass=Listed):
     noise: Noise
     seed: bytes | None = None
     pending: Pending | None = None
+    origin: Origin | None = None
     own_scale: Fraction | None = None
     keeps: Kept | None = None
     span: Span | None = None
