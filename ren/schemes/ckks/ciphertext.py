@@ -75,8 +75,9 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
     (slot by slot) and numbers. `/` takes arrays and numbers, `**` integers from 0 on. Where an
     interval is stated, `/` takes ciphertexts and `**` other exponents. Levels are aligned where
-    needed. Products are relinearized and rescaled late. A sum of products is once, when it is
-    needed in normal form, with two components and degree 1. A ciphertext that leaves laziness is in
+    needed. Factors in the clear, as in x * 0.5 * 0.25, take one level together. Products are
+    relinearized and rescaled late. A sum of products is once, when it is needed in normal form,
+    with two components and degree 1. A ciphertext that leaves laziness is in
     that form.
 
     Attributes:
@@ -396,8 +397,9 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
     def var(self, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Ciphertext:
         """numpy.var, of real numbers: two levels; `axis` and `keepdims` as for `sum`.
 
-        The squares of the distances to the mean are divided by their count less `ddof`. Along an
-        axis of a table packed flat it takes four levels, two more for leftovers.
+        The squares of the distances to the mean are divided by their count less `ddof`. It takes
+        three levels where leftovers are cleared before, and along an axis of a table packed flat
+        that is not the first; across blocks four.
         """
         return moments.var(self, axis, ddof, keepdims)
 

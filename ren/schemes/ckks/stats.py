@@ -95,7 +95,7 @@ def var(
         OperandError: `x` is not a ciphertext.
         ParameterError: complex numbers, or no more of them than ddof.
         DepthError: fewer than two levels. It takes three where leftovers stand beyond the length,
-            or along a batch axis. Along an axis of a table packed flat it takes four, or six.
+            and along an axis of a table packed flat that is not the first; across blocks four.
     """
     check_ciphertext(x, "var()")
     return moments.var(x, axis, ddof, keepdims)

@@ -85,6 +85,11 @@ class LinearIndexMap:
         (only,) = self.stages
         return only
 
+    @property
+    def is_entries(self) -> bool:
+        """Whether it is one matrix whose entries are read."""
+        return self.distances is None and len(self.stages) == 1
+
     @cached_property
     def weight(self) -> float | None:
         """The value of all entries; None where they differ."""
@@ -186,7 +191,7 @@ def left_standing(keyed: Keyed, source: Contents) -> RotationPlan | None:
     They are to be multiplied by the weight of the map.
     """
     m = keyed.map
-    if m.distances is not None or len(m.stages) > 1 or m.weight is None:
+    if not m.is_entries or m.weight is None:
         return None
     problem = _Problem(m, source, np.empty(0, np.intp))
     for terms, places, _ in problem.standing:
@@ -197,13 +202,11 @@ def left_standing(keyed: Keyed, source: Contents) -> RotationPlan | None:
     return None
 
 
-def scaled(m: LinearIndexMap, factor: float) -> LinearIndexMap | None:
-    """The map times a number; None of a map that is a product of matrices."""
-    if factor == 1:
-        return m
-    if m.distances is not None or len(m.stages) > 1:
-        return None
-    return of_entries(attrs.evolve(m.entries, values=m.entries.numbers * factor))
+def scaled(m: LinearIndexMap, factor: float) -> LinearIndexMap:
+    """The map, which is one matrix, times a number."""
+    return (
+        m if factor == 1 else of_entries(attrs.evolve(m.entries, values=m.entries.numbers * factor))
+    )
 
 
 class Keyed:

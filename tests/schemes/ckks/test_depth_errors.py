@@ -55,7 +55,7 @@ OPERATIONS = {
         7,
         lambda x: ckks.stats.std(x[:4], interval=(0.02, 1), precision=8),
     ),
-    "var of rows": ("var()", 4, lambda x: ckks.pad(x, 32).reshape(4, 8).var(axis=1)),
+    "var of rows": ("var()", 3, lambda x: ckks.pad(x, 32).reshape(4, 8).var(axis=1)),
     "mean of rows": ("mean()", 1, lambda x: x[:4].reshape(2, 2).mean(axis=0)),
     "sum of rows": ("sum()", 1, lambda x: x[:4].reshape(2, 2).sum(axis=1)),
     "histogram of a slice": (

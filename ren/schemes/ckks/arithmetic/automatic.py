@@ -99,7 +99,7 @@ def _is_settled(x: Operand) -> TypeGuard[CiphertextData]:
     """True for a ciphertext in normal form from whose pending form no sum goes on."""
     if isinstance(x, Plaintext):
         return False
-    return x.pending is None and x.own_scale is None and len(x.polys) == 2
+    return x.is_normal and x.pending is None
 
 
 @attrs.frozen(eq=False)
@@ -319,23 +319,28 @@ class Automatic:
 
         Where `x` is such a product itself, one product with both factors takes one level.
         """
-        origin = self.origin_of(x, value)
-        if origin is None or origin.left is not None:
+        origin, scale = self.origin_of(x, value), x.params.scale(x.level)
+        if origin is None or (origin.left is not None and not isinstance(value, float)):
             self.check_factor_of_number(x)
-            result = self._times_number(x, value, x.params.scale(x.level))
-            if result.own_scale is not None:
-                return result
-            return with_fields(result, origin=origin or Origin(with_fields(x, origin=None), value))
-        scale = x.params.scale(x.level)
+            result = self._times_number(x, value, scale)
+            if result.own_scale is None:
+                origin = Origin(with_fields(x, origin=None), value)
+            return with_fields(result, origin=origin)
         check_factor(x.params, x.level, scale, value)
-        source = with_fields(origin.source, keeps=x.keeps)
-        self.check_factor_of_number(source)
-        result = self._times_number(source, origin.factor, source.params.scale(source.level))
-        constant = noises.of_constant(value, as_float(scale), is_public=is_of_program())
-        result = within_that_of(result, noises.product(x.noise, constant))
         layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
-        result = with_fields(result, layout=layout, origin=origin)
-        return in_span(result, span_with_number(operator.mul, x, value))
+        span = span_with_number(operator.mul, x, value)
+        if origin.again is not None:
+            result: Any = origin.again(origin.factor)
+            layout = layout.with_tail(result.layout.tail)
+        else:
+            source = with_fields(origin.source, keeps=x.keeps)
+            self.check_factor_of_number(source)
+            result = self._times_number(source, origin.factor, source.params.scale(source.level))
+            result = with_fields(result, origin=origin)
+        if x.later is None:  # its bound may be a smaller one that was stated
+            constant = noises.of_constant(value, as_float(scale), is_public=is_of_program())
+            result = within_that_of(result, noises.product(x.noise, constant))
+        return with_fields(result, layout=layout, span=span)
 
     def _times_number(
         self, x: CiphertextT, value: complex | Symbolic, scale: Fraction

@@ -72,6 +72,7 @@ def evolve(
         seed=None,
         pending=None,
         origin=None,
+        later=None,
         span=span,
         stated_dtype=dtype,
     )
@@ -259,7 +260,7 @@ def with_room(x: CiphertextT, needed: int, what: str, spare: int = 0) -> Ciphert
 
 def need_normal_form(x: CiphertextData) -> None:
     """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
-    if x.own_scale is not None or len(x.polys) != 2:
+    if not x.is_normal:
         raise ScaleError(
             f"A ciphertext of {len(x.polys)} components at scale 2^{sigmas.log2_of(x.scale):.1f}, "
             "from manual mode, was given.",

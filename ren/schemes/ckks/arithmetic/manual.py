@@ -273,7 +273,7 @@ def rescaled(
 
 def drop_to(x: CiphertextT, target: int) -> CiphertextT:
     """The same message at a lower level, at that level's scale to the power that `x` is at."""
-    if not is_loose(x) or not 0 <= target < x.level:
+    if x.is_normal or not 0 <= target < x.level:
         return arithmetic.drop_to(x, target) if target != x.level else x
     degree = max(1, round(log2_of(x.scale) / log2_of(x.params.scale(x.level))))
     scale = x.params.scale(target) ** degree
@@ -298,17 +298,12 @@ def scale_factor(x: CiphertextData, target: int, scale: Fraction) -> Fraction:
 # ------------------------------------------------------------------- normal form
 
 
-def is_loose(x: CiphertextData) -> bool:
-    """True when `x` is not in normal form: three components, or a scale of its own."""
-    return len(x.polys) != 2 or x.own_scale is not None
-
-
 def normal(x: CiphertextT) -> CiphertextT:
     """`x` with two components at the canonical scale of its level or of the next that it can reach.
 
     Raises DepthError where no level is left to bring its scale in order.
     """
-    if len(x.polys) == 2 and x.own_scale is None:  # not loose, as a rule
+    if x.is_normal:  # as a rule
         return x
     x = relinearize(x)
     if x.own_scale is None:
@@ -329,7 +324,7 @@ def normal(x: CiphertextT) -> CiphertextT:
 
 def _ordered(x: CiphertextData) -> CiphertextData:
     """An operand of a circuit: as it is in manual mode, and in normal form outside of it."""
-    return x if x.pending is not None or is_manual() else normal(x)
+    return x if is_manual() else normal(x)
 
 
 ordered.append(_ordered)

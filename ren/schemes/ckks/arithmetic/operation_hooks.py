@@ -153,9 +153,7 @@ def operation(
             result = function(*args, **kwargs)
             operands = (*args[is_method:], *kwargs.values())
             if is_checked and result is not operands[0] and not in_circuit():
-                result = _with_checked_bound(name, operands, result)
-                if is_zero_program(result.polys[-1]):
-                    result = _with_checked_zero(name, operands, result)
+                result = _checked(name, operands, result)
             if (observe := watcher.get()) is not None:
                 observe(name, shadow, operands, result)
             return result
@@ -191,8 +189,7 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
             if not isinstance(result, CiphertextData):
                 return result
             if not any(result is a for a in args):
-                result = _with_checked_bound(name, args, result, report_count() != before)
-                result = _with_checked_zero(name, args, result)
+                result = _checked(name, args, result, report_count() != before)
             if rule is None:
                 return result
             given = {**kwargs, **dict(zip(names, args, strict=False))}
@@ -234,6 +231,31 @@ def is_of_program() -> bool:
 
 
 # ------------------------------------------------------------------- bounds
+
+
+def _checked(
+    name: str, operands: tuple[Any, ...], result: CiphertextT, is_told: bool = False
+) -> CiphertextT:
+    """`result` with its bound and its last polynomial checked; what is recorded when it is made.
+
+    A bound that is known by then is checked now.
+    """
+    later = result.later
+    if later is not None and later.bound is not None and later.bound <= limit_of(result):
+        if is_planning():
+            collect_bits(later.bound, result.params, result.level)
+        return result
+    if later is not None and later.bound is None:
+
+        def checked(made: CiphertextData) -> CiphertextData:
+            fields = {name: getattr(made, name) for name in ("polys", "noise", "pending")}
+            return _checked(name, operands, with_fields(result, later=None, **fields), is_told)
+
+        return with_fields(result, later=later.map(checked))
+    result = _with_checked_bound(name, operands, result, is_told)
+    if is_zero_program(result.polys[-1]):
+        result = _with_checked_zero(name, operands, result)
+    return result
 
 
 def _with_checked_bound(

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ren.core.errors import OperandError, ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    batch_of,
+    is_columns,
+    known_length,
+)
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.table_advice import affordable
 
@@ -28,8 +31,7 @@ def shapes_of(x: Any) -> tuple[Shape, Shape]:
 
 def batch_axes(x: Any) -> Shape:
     """The batch axes of a ciphertext or a plaintext, without that of blocks."""
-    polys = (x.wide,) if isinstance(x, Plaintext) else x.polys
-    axes = np.broadcast_shapes(*(p.shape[:-2] for p in polys))
+    axes = x.wide.shape[:-2] if isinstance(x, Plaintext) else batch_of(x)
     return axes[:-1] if x.layout.blocks > 1 else axes
 
 

@@ -30,7 +30,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     settle,
     with_noise,
 )
-from ren.schemes.ckks.arithmetic.manual import check_automatic, is_loose, is_manual, normal
+from ren.schemes.ckks.arithmetic.manual import check_automatic, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     Lacking,
     circuit,
@@ -154,7 +154,7 @@ def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
     if type(value) in (list, tuple):
         for v in value:
             _collect(v, lacked, low)
-    elif isinstance(value, CiphertextData) and not (is_manual() or is_loose(value)):
+    elif isinstance(value, CiphertextData) and not is_manual() and value.is_normal:
         least = lacked.floor + lacked.needed
         own = least + (lacked.has_cleared and has_to_be_cleared(value))
         if value.level < own and least <= chain_of(value.params).result:

@@ -69,8 +69,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
         keepdims: whether the axis stays, with size 1.
 
     Raises:
-        DepthError: fewer than two levels. It takes three where leftovers are cleared before, or
-            along a batch axis. Along an axis of a table packed flat it takes four.
+        DepthError: fewer than two levels. It takes three where leftovers are cleared before, and
+            along an axis of a table packed flat that is not the first; across blocks four.
         ParameterError: complex numbers, or no more than ddof.
     """
     check_automatic("A variance")
@@ -95,8 +95,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
             return evolve_layout(relabelled(sums, 1, COPIES), columns=True) if keepdims else sums
         c = centred(ct, factor, is_whole)
         return tables.total(c * c, axis, keepdims)
-    c = ct - tables.mean(ct, axis, True)
-    return tables.shared_total(c * c, place, keepdims, factor**2)
+    c = ct * factor - tables.shared_total(ct, place, True, factor / count)
+    return tables.total(c * c, place, keepdims)
 
 
 def levels_of_var(ct: CiphertextData, place: int | None) -> tuple[int, int]:
@@ -107,7 +107,9 @@ def levels_of_var(ct: CiphertextData, place: int | None) -> tuple[int, int]:
     batch, core = map(len, shapes_of(ct))
     if place is None or (core == 1 and place == batch - is_columns(ct)):
         return 2, int(has_to_be_cleared(ct))
-    return (4 if core > 1 and place >= batch else 3), 0
+    if core < 2 or place < batch:
+        return 2, 0
+    return (4 if ct.layout.blocks > 1 else 2 + (math.prod(ct.shape[batch:place]) > 1)), 0
 
 
 def _root_share(count: int, ddof: int) -> float:

@@ -20,21 +20,24 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, note_cleared
 from ren.schemes.ckks.arithmetic.rotation import across_blocks, cleared, cyclic, with_value
 from ren.schemes.ckks.circuits.linear import encoded, map_of
 from ren.schemes.ckks.circuits.shaping import rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
+    Later,
     Origin,
+    batch_of,
     known_length,
+    recorded,
     with_fields,
 )
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.readable import Noise
+from ren.schemes.ckks.noise.range_checks import bound_of
 from ren.schemes.rlwe.active_context import called
 from ren.schemes.slots import contents as slot_contents
 from ren.schemes.slots import planner
@@ -62,66 +65,100 @@ def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
         for entries in m.stages:
             ct = encoded(entries, ct.params, ct.level) @ ct
         return ct
-    x = with_value(ct, 0) if ct.layout.tail.has_value else ct
-    here = contents_of(x.layout, known_length(x) or 1, x.slots)
-    plan = planner.plan(m, here)
-    is_complex, largest = ct.layout.is_complex, noises.of_largest(x.noise, 1)
-    bounds = [(largest, plan.terms[-1])] if plan.terms else []
-    if (shorter := _from_origin(ct, m, plan)) is not None:
-        x, here, m, plan = shorter
-        largest = noises.of_largest(x.noise, 1)
+    here = contents_of(ct.layout, known_length(ct) or 1, ct.slots)
+    start = _Start(ct, here, m, planner.plan(m, here))
+    return _moved(ct, _from_origin(start) or start, what)
+
+
+def _moved(ct: CiphertextT, start: _Start, what: str) -> CiphertextT:
+    """The numbers of a map of `ct`, recorded."""
+    plan = start.plan
     masks = sum(isinstance(operator, Mask) for operator in plan.operators)
-    need_level(x, plan.levels - masks, what, clearing=masks)
-    origin, x = _origin(x, here, m, plan), _by_operators(x, plan, largest)
+    need_level(start.source, plan.levels - masks, what, clearing=masks)
+    if masks:
+        note_cleared(ct)
     tail = tail_of(plan.contents)
     if tail.has_leftovers and not ct.layout.tail.is_bounded:  # they may be among these
         tail = attrs.evolve(tail, is_bounded=False)
-    x = evolve_layout(relabelled(x, m.shape[0], tail, is_complex), columns=ct.layout.columns)
-    for bound in bounds:
-        x = within_that_of(x, *bound)
-    return with_fields(x, origin=origin)
+    layout = Layout(
+        start.map.shape[0], ct.layout.is_complex, tail=tail, columns=ct.layout.columns
+    ).on(ct.slots)
+    later = Later(start.moved, batch_of(ct), start.bound)
+    return recorded(
+        ct,
+        later,
+        layout=layout,
+        level=start.source.level - plan.levels,
+        origin=_origin(start, what),
+        span=None,
+        stated_dtype=None,
+    )
 
 
-def _by_operators(x: CiphertextT, plan: RotationPlan, largest: Noise) -> CiphertextT:
+@attrs.frozen(eq=False)
+class _Start:
+    """A map, and what it starts from: a ciphertext with some contents."""
+
+    source: Any
+    here: Contents
+    map: LinearIndexMap
+    plan: RotationPlan
+    before: RotationPlan | None = None
+
+    def moved(self) -> Any:
+        """The ciphertext in order."""
+        x = with_value(self.source, 0) if self.source.layout.tail.has_value else self.source
+        if self.before is not None:
+            x = relabelled(_by_operators(x, self.before), x.slots, ZEROS)
+        return _by_operators(x, self.plan)
+
+    @property
+    def bound(self) -> float | None:
+        """The tracked bound of what comes out; None where it is not known yet."""
+        most = bound_of(self.source)
+        for plan in (self.before, self.plan):
+            if most is not None and plan is not None and plan.terms:
+                most *= plan.terms[-1]
+        return most
+
+
+def _origin(start: _Start, what: str) -> Origin | None:
+    """The numbers where sums without a level leave them, before the plan puts them in order."""
+    if start.before is not None:
+        return None
+    m, source = start.map, with_fields(start.source, origin=None)
+    left, weight = planner.left_standing(planner.Keyed(m), start.here), m.weight
+    if left is None or weight is None:
+        return None
+
+    def again(factor: float) -> CiphertextData:
+        scaled = planner.scaled(m, factor / weight)
+        return _moved(
+            source, _Start(source, start.here, scaled, planner.plan(scaled, start.here)), what
+        )
+
+    return Origin(source, weight, left, start.plan.cost - left.cost, again)
+
+
+def _from_origin(start: _Start) -> _Start | None:
+    """The same map of the numbers before they were put in order, where that is cheaper."""
+    origin, m = start.source.origin, start.map
+    if origin is None or origin.left is None or not (m.is_entries or origin.factor == 1):
+        return None
+    if origin.left.contents.size != start.here.size:
+        return None
+    there, m = origin.left.contents, planner.scaled(m, origin.factor)
+    plan = planner.plan(m, there)
+    if plan.cost > origin.cost + start.plan.cost or plan.levels > origin.source.level:
+        return None
+    return _Start(origin.source, there, m, plan, origin.left)
+
+
+def _by_operators(x: CiphertextT, plan: RotationPlan) -> CiphertextT:
+    largest = noises.of_largest(x.noise, 1)
     for operator, terms in zip(plan.operators, plan.terms, strict=True):
         x = within_that_of(_RULES[type(operator)](x, operator), largest, terms)
     return x
-
-
-# ------------------------------------------------------------------- numbers left where they stand
-
-
-def _origin(
-    x: CiphertextData, here: Contents, m: LinearIndexMap, plan: RotationPlan
-) -> Origin | None:
-    """The numbers m x where the sums leave them, before a plan puts them in order."""
-    left = planner.left_standing(planner.Keyed(m), here)
-    if left is None:
-        return None
-    source = with_fields(x, origin=None)
-    return Origin(source, m.weight, left, plan.cost - left.cost)
-
-
-def _from_origin(
-    ct: CiphertextT, m: LinearIndexMap, plan: RotationPlan
-) -> tuple[CiphertextT, Contents, LinearIndexMap, RotationPlan] | None:
-    """The origin of `ct` where a map of it is cheaper: its slots, contents, the map and a plan."""
-    origin = ct.origin
-    if origin is None or origin.left is None or origin.left.contents.size != known_length(ct):
-        return None
-    m = planner.scaled(m, origin.factor) if isinstance(origin.factor, float) else None
-    if m is None:
-        return None
-    found = planner.plan(m, origin.left.contents)
-    if found.cost > origin.cost + plan.cost or found.levels > origin.source.level:
-        return None
-    source = relabelled(origin.source, ct.slots, ZEROS, ct.layout.is_complex)
-    return (
-        _by_operators(source, origin.left, noises.of_largest(source.noise, 1)),
-        origin.left.contents,
-        m,
-        found,
-    )
 
 
 def roll(x: CiphertextT, shift: int) -> CiphertextT:

@@ -11,6 +11,7 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -142,12 +143,14 @@ class Origin:
         left: operators without a level, and where they leave the numbers; None where these stand in
             the same slots as in `source`.
         cost: of what leads from there to the numbers in order, in rotations.
+        again: gives the numbers in order, times a number; None where it cannot.
     """
 
     source: CiphertextData
     factor: Any
     left: RotationPlan | None = None
     cost: float = 0.0
+    again: Callable[[float], Any] | None = None
 
     def times(self, value: Any) -> Origin | None:
         """The same of the product with a number; None where factors are far from 1.
@@ -158,6 +161,56 @@ class Origin:
         if not isinstance(factor, Symbolic) and not 2.0**-20 <= abs(factor) <= 2.0**20:
             return None
         return attrs.evolve(self, factor=factor)
+
+
+@attrs.define(eq=False)
+class Later:
+    """Polynomials and noise of a ciphertext, recorded and made when they are first read.
+
+    So what only another product or map starts from takes no time, and no keys.
+
+    Args:
+        make: gives a ciphertext that has them.
+        batch: its batch axes, with that of blocks.
+        bound: of the message; None where it is not known before a call.
+    """
+
+    make: Callable[[], Any]
+    batch: tuple[int, ...]
+    bound: float | None
+    _context: Context = attrs.field(init=False, factory=copy_context)
+    _made: Any = attrs.field(init=False, default=None)
+
+    @property
+    def made(self) -> Any:
+        """The ciphertext, made once, as it would have been where it was recorded."""
+        if self._made is None:
+            self._made = self._context.copy().run(self.make)
+            del self.make, self._context
+        return self._made
+
+    def map(self, function: Callable[[Any], Any]) -> Later:
+        """The same with a function of the ciphertext."""
+        return Later(lambda: function(self.made), self.batch, self.bound)
+
+
+class _Recorded:
+    """A field that is made when it is read, where `later` stands in place of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, x: CiphertextData | None, owner: type) -> Any:
+        if x is None:
+            raise AttributeError(self.name)
+        fields, later = vars(x), x.later
+        if later is None:
+            if self.name == "pending":
+                return None
+            raise AttributeError(self.name)
+        made = later.made
+        fields.update(polys=made.polys, noise=made.noise, pending=made.pending, later=None)
+        return fields[self.name]
 
 
 @undivided
@@ -173,6 +226,7 @@ class CiphertextData(metaclass=Listed):
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
         origin: what products with numbers and maps start from, where there is something.
+        later: what makes `polys`, `noise` and `pending` where nobody has read them yet; else None.
         own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
@@ -182,8 +236,8 @@ class CiphertextData(metaclass=Listed):
     """
 
     __internal__ = (
-        "layout", "noise", "seed", "pending", "origin", "own_scale", "keeps", "span",
-        "stated_dtype", "default_dtype", "static_dtype",
+        "layout", "noise", "seed", "pending", "origin", "later", "own_scale", "keeps", "span",
+        "stated_dtype", "default_dtype", "static_dtype", "is_normal",
     )  # fmt: skip
 
     polys: tuple[Poly, ...]
@@ -195,6 +249,7 @@ class CiphertextData(metaclass=Listed):
     seed: bytes | None = None
     pending: Pending | None = None
     origin: Origin | None = None
+    later: Later | None = None
     own_scale: Fraction | None = None
     keeps: Kept | None = None
     span: Span | None = None
@@ -209,6 +264,11 @@ class CiphertextData(metaclass=Listed):
     def degree(self) -> int:
         """Its degree in the secret key, 1; 2 for a product in `ckks.manual()`."""
         return len(self.polys) - 1
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it has two components at the scale of its level: not always in manual mode."""
+        return self.own_scale is None and (self.later is not None or len(self.polys) == 2)
 
     @property
     def ring(self) -> RingSpec:
@@ -307,6 +367,19 @@ class CiphertextData(metaclass=Listed):
         def __matmul__(self, other: Any) -> Self: ...
 
 
+_RECORDED = ("polys", "noise", "pending")
+for _name in _RECORDED:
+    setattr(CiphertextData, _name, _Recorded(_name))
+
+
+def recorded(x: CiphertextT, later: Later, **fields: Any) -> CiphertextT:
+    """`x` with other fields, and polynomials and noise that are made when they are read."""
+    made = with_fields(x, seed=None, later=later, **fields)
+    for name in _RECORDED:
+        vars(made).pop(name, None)
+    return made
+
+
 def with_fields(x: DataT, **fields: Any) -> DataT:
     """`dataclasses.replace`, in a third of its time: each operation makes a ciphertext.
 
@@ -330,8 +403,8 @@ def is_columns(x: Any) -> bool:
     """
     if not x.layout.columns:
         return False
-    polys = x.polys if isinstance(x, CiphertextData) else (x.wide,)
-    return max(len(p.shape) for p in polys) - 2 > (x.layout.blocks > 1)
+    batch = batch_of(x) if isinstance(x, CiphertextData) else x.wide.shape[:-2]
+    return len(batch) > (x.layout.blocks > 1)
 
 
 def without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
@@ -357,4 +430,6 @@ def without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
 
 def batch_of(x: Any) -> tuple[int, ...]:
     """The batch axes of a ciphertext, that of blocks the last; its polynomials may have fewer."""
+    if x.later is not None:
+        return x.later.batch
     return np.broadcast_shapes(*(p.shape[:-2] for p in x.polys))

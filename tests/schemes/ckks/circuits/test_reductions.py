@@ -144,7 +144,7 @@ def test_real_and_imaginary_parts(ctx64):
     x = ctx64.encrypt(z)
     check(x.real, z.real, 3)
     check(x.imag, z.imag, 3)
-    check(x.real + 1j * x.imag, z, 2)
+    check(x.real + 1j * x.imag, z, 3)
     y = ctx64.encrypt(z.real)
     assert y.real is y
     check(y.imag, np.zeros(20), 4)

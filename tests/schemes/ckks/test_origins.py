@@ -1,0 +1,144 @@
+"""Products with numbers and maps in a row: one level, rotations of one map, nothing made unread."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ren
+from ren.schemes import ckks
+
+BAR = 2.0**-20
+
+
+@pytest.fixture(scope="module")
+def deep():
+    return ckks.context(depth=5, n=2**9, security=None)
+
+
+@pytest.fixture(scope="module")
+def table(deep):
+    values = np.random.default_rng(5).uniform(-1, 1, (8, 8))
+    return values, deep.encrypt(values)
+
+
+CHAINS = {
+    "two factors": (lambda x: x * 0.5 * 0.25, 1),
+    "a quotient and a sign": (lambda x: -(x / 3) * 0.75, 1),
+    "an integer between them": (lambda x: x * 0.3 * -7 / 5, 1),
+    "complex factors": (lambda x: x * 0.5j * (1 - 0.5j), 1),
+    "a mean": (lambda x: x.mean() * 0.5, 1),
+    "a sum between them": (lambda x: (x * 0.5 + x) * 0.5, 2),
+    "far below 1": (lambda x: x * 1e-4 * 1e-4, 2),
+    "distances to means of rows": (lambda x: x - x.mean(axis=1, keepdims=True), 1),
+    "half the means of rows": (lambda x: x - 0.5 * x.mean(axis=1, keepdims=True), 1),
+    "variances of columns": (lambda x: x.var(axis=0), 2),
+    "variances of rows": (lambda x: x.var(axis=1), 3),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_levels_are_those_of_one_product_eager_jitted_and_planned(deep, table, chain):
+    (function, levels), (values, x) = CHAINS[chain], table
+    eager, jitted = function(x), ren.jit(function)(x)
+    assert x.level - eager.level == x.level - jitted.level == levels
+    for result in (eager, jitted):
+        error = np.abs(result.decrypt() - function(values)).max()
+        assert error < BAR and error <= result.estimate.error_bound
+    assert ckks.plan(function, ckks.spec((8, 8))).depth == levels
+
+
+def test_factors_that_a_call_gives_are_multiplied_at_the_call(table):
+    values, x = table
+    scaled = ren.jit(lambda x, a, b: x * a * b)
+    for a, b in ((0.5, 0.25), (-0.1, 3.5), (2.0, 1e-3)):
+        y = scaled(x, a, b)
+        assert x.level - y.level == 1 and np.abs(y.decrypt() - values * a * b).max() < BAR
+
+
+def test_a_bound_that_was_stated_between_two_factors_holds(table):
+    _, x = table
+    assert (x * 0.5).within(0.25).estimate.message_bound == 0.25
+    assert ((x * 0.5).within(0.25) * 0.5).estimate.message_bound == 0.125
+
+
+def test_manual_mode_multiplies_what_was_given(table):
+    _, x = table
+    half = x * 0.5
+    with ckks.manual():
+        y = half * 0.5
+    assert y.scale > half.scale and y.level == half.level
+
+
+def test_only_what_is_read_asks_for_keys():
+    distances = ckks.plan(lambda t: t - t.mean(axis=1, keepdims=True), ckks.spec((32, 32)))
+    both = ckks.plan(
+        lambda t: (t.mean(axis=1), t - t.mean(axis=1, keepdims=True)), ckks.spec((32, 32))
+    )
+    assert len(distances.rotations) == 10 < len(both.rotations)
+
+
+def test_a_recorded_result_reads_as_any_other(table):
+    values, x = table
+    sums = x.sum(axis=1)
+    assert sums.shape == (8,) and len(sums) == 8 and sums.dtype == float and sums.level == 4
+    assert (
+        "level 4 of 5" in repr(sums) and sums.estimate.message_bound >= np.abs(values).sum(1).max()
+    )
+    sums = x.sum(axis=1)
+    again = ckks.Ciphertext.from_bytes(sums.to_bytes())
+    assert np.abs(again.decrypt() - values.sum(1)).max() < BAR
+
+
+def test_the_source_is_freed_with_the_last_that_starts_from_it(deep):
+    x = deep.encrypt(np.ones(8))
+    seen, y = weakref.ref(x.polys[1]), x * 0.5
+    y.decrypt()
+    z = y + 1
+    z.decrypt()
+    del x, y
+    gc.collect()
+    assert seen() is None and z.level == 4
+
+
+STEPS = {
+    "times": lambda x, k: x * (0.25 + 0.125 * k),
+    "integer": lambda x, k: x * (k - 3),
+    "sign": lambda x, k: -x,
+    "rows": lambda x, k: x.sum(axis=1, keepdims=True) / 8 + x,
+    "columns": lambda x, k: x.mean(axis=0, keepdims=True) - x,
+    "spread": lambda x, k: x.mean(axis=k % 2, keepdims=True) * np.ones((8, 8)),
+    "square": lambda x, k: x * x,
+    "number": lambda x, k: x + 0.5 * k,
+    "half": lambda x, k: 0.5 * x.sum(axis=k % 2, keepdims=True) * 0.25 + x,
+}
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 5)), max_size=5))
+@settings(max_examples=15, deadline=None)
+def test_programs_are_those_of_numpy_whether_they_are_read_or_not(wide, steps):
+    values, x = wide
+    want, read, unread = values, x, x
+    for name, k in steps:
+        want = STEPS[name](want, k)
+        if np.abs(want).max() > 100:
+            return
+        unread, read = (STEPS[name](y, k) for y in (unread, read))
+        read.decrypt()
+    assert read.level == unread.level
+    for y in (read, unread):
+        error = np.abs(y.decrypt() - want).max()
+        assert error < BAR * max(1, np.abs(want).max()) ** 2
+        assert error <= y.estimate.error_bound and np.abs(want).max() <= y.estimate.message_bound
+
+
+@pytest.fixture(scope="module")
+def wide():
+    values = np.random.default_rng(5).uniform(-1, 1, (8, 8))
+    ctx = ckks.context(depth=12, n=2**9, security=None, integer_bits=12)
+    return values, ctx.encrypt(values)
