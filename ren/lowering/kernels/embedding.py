@@ -85,6 +85,12 @@ def as_floats(values: jax.Array) -> jax.Array:
 
 
 @_wide
+def product(a: Any, b: Any) -> jax.Array:
+    """a b in float64 or complex128; one of them is traced."""
+    return as_floats(jnp.asarray(a)) * as_floats(jnp.asarray(b))
+
+
+@_wide
 def inverse(values: jax.Array) -> jax.Array:
     """1/values in float64 or complex128; infinite where one is zero."""
     return 1 / as_floats(values)

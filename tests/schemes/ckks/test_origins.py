@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ import ren
 from ren.schemes import ckks
 
 BAR = 2.0**-20
+ROW, COLUMN = np.linspace(-1, 2, 8), np.linspace(0, 1, 8)[:, None]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,9 @@ CHAINS = {
     "a quotient and a sign": (lambda x: -(x / 3) * 0.75, 1),
     "an integer between them": (lambda x: x * 0.3 * -7 / 5, 1),
     "complex factors": (lambda x: x * 0.5j * (1 - 0.5j), 1),
+    "two arrays": (lambda x: x * ROW * COLUMN, 1),
+    "an array and numbers": (lambda x: 3 * -(x * ROW) * 0.25 / 7, 1),
+    "a mask and a number": (lambda x: x * (ROW > 0) * 0.5, 1),
     "a mean": (lambda x: x.mean() * 0.5, 1),
     "a sum between them": (lambda x: (x * 0.5 + x) * 0.5, 2),
     "far below 1": (lambda x: x * 1e-4 * 1e-4, 2),
@@ -59,6 +64,27 @@ def test_factors_that_a_call_gives_are_multiplied_at_the_call(table):
     for a, b in ((0.5, 0.25), (-0.1, 3.5), (2.0, 1e-3)):
         y = scaled(x, a, b)
         assert x.level - y.level == 1 and np.abs(y.decrypt() - values * a * b).max() < BAR
+
+
+def test_factors_that_jax_traces_take_one_level_too(deep):
+    vectors = np.random.default_rng(6).uniform(-1, 1, (3, 8))
+    x = ckks.stack([deep.encrypt(v) for v in vectors])
+    a, want = np.arange(3.0), vectors * np.arange(3.0)[:, None] * 0.5 * ROW
+    for function in (
+        jax.vmap(lambda x, a: x * a * 0.5 * ROW),
+        jax.jit(jax.vmap(lambda x, a: ROW * (x * 0.5 * a))),
+    ):
+        y = function(x, a)
+        assert x.level - y.level == 1 and np.abs(y.decrypt() - want).max() < BAR
+
+
+def test_an_array_is_that_of_the_product_also_where_it_changes(deep):
+    values, weights = np.linspace(-1, 1, 9), np.linspace(1, 2, 9)
+    want, y = values * weights / 2, deep.encrypt(values) * weights
+    weights[:] = 0
+    assert np.abs((y * 0.5).decrypt() - want).max() < BAR
+    assert np.abs((y[:4] * 0.5).decrypt() - want[:4]).max() < BAR
+    assert np.abs((y[2:6] * np.ones(4)).decrypt() - 2 * want[2:6]).max() < BAR
 
 
 def test_a_bound_that_was_stated_between_two_factors_holds(table):
@@ -108,11 +134,12 @@ def test_the_source_is_freed_with_the_last_that_starts_from_it(deep):
 
 STEPS = {
     "times": lambda x, k: x * (0.25 + 0.125 * k),
-    "integer": lambda x, k: x * (k - 3),
+    "integer": lambda x, k: x * (2 * k - 5),
     "sign": lambda x, k: -x,
     "rows": lambda x, k: x.sum(axis=1, keepdims=True) / 8 + x,
     "columns": lambda x, k: x.mean(axis=0, keepdims=True) - x,
     "spread": lambda x, k: x.mean(axis=k % 2, keepdims=True) * np.ones((8, 8)),
+    "array": lambda x, k: x * ROW * COLUMN * (k + 1),
     "square": lambda x, k: x * x,
     "number": lambda x, k: x + 0.5 * k,
     "half": lambda x, k: 0.5 * x.sum(axis=k % 2, keepdims=True) * 0.25 + x,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ren.schemes.slots import planner
 from ren.schemes.slots.contents import UNKNOWN, ZERO, Contents, contents, in_order, repeated
 from ren.schemes.slots.entries import Entries
 from ren.schemes.slots.operators import Diagonals, Mask, Pair, Scale, Shift, Sum, run

@@ -17,12 +17,13 @@ import numpy as np
 
 from ren.core.errors import DepthError, ParameterError
 from ren.core.ring import Domain
+from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.batching import item, multiply_accumulate
 from ren.poly.poly import from_array
 from ren.poly.realization import capture_serial
-from ren.poly.symbolic import Symbolic
+from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.arithmetic.evolve import (
     drop_to,
     dropped,
@@ -191,9 +192,34 @@ class Automatic:
         need_level(x, 1, "A product with a plaintext")
         return x, poly, noise
 
-    def origin_of(self, x: CiphertextData, value: Any) -> Origin | None:
-        """The start of a product of `x` with a number, where it is another ciphertext."""
-        return x.origin and x.origin.times(value)
+    def start_of(self, x: CiphertextT, value: Any) -> tuple[CiphertextT, Any, Origin | None]:
+        """A ciphertext and a factor whose product is that of `x` and `value`; and its origin.
+
+        Where the factor is None, the ciphertext is the product.
+        """
+        value = value.copy() if isinstance(value, np.ndarray) else value
+        origin, length = x.origin, x.layout.length
+        if origin is not None and np.ndim(origin.factor):
+            is_whole = np.shape(origin.factor)[-1] == getattr(length, "sample", length)
+            origin = origin if is_whole else None  # else the numbers have been cut since
+        origin = origin and origin.times(value)
+        if origin is None:
+            return x, value, Origin(with_fields(x, origin=None), value)
+        if origin.again is not None:
+            product: Any = origin.again(origin.factor)
+            return product, None, product.origin
+        start: Any = with_fields(origin.source, layout=x.layout, keeps=x.keeps)
+        return start, origin.factor, origin
+
+    def product_of(
+        self, x: CiphertextT, value: Any, result: CiphertextT, origin: Origin | None
+    ) -> CiphertextT:
+        """`result`, that is the product of `x` and `value`, and so nowhere larger."""
+        if x.origin is not None and x.later is None:
+            size = value if is_tracer(value) else derived(_largest, value)
+            most = noises.scaled(x.noise, size, is_public=is_of_program())
+            result = within_that_of(result, most)
+        return with_fields(result, origin=origin)
 
     def check_factor_of_number(self, x: CiphertextData) -> None:
         """Raise where `x` cannot be multiplied by a number that is not an integer."""
@@ -319,28 +345,18 @@ class Automatic:
 
         Where `x` is such a product itself, one product with both factors takes one level.
         """
-        origin, scale = self.origin_of(x, value), x.params.scale(x.level)
-        if origin is None or (origin.left is not None and not isinstance(value, float)):
-            self.check_factor_of_number(x)
-            result = self._times_number(x, value, scale)
-            if result.own_scale is None:
-                origin = Origin(with_fields(x, origin=None), value)
-            return with_fields(result, origin=origin)
-        check_factor(x.params, x.level, scale, value)
+        check_factor(x.params, x.level, x.params.scale(x.level), value)
+        is_other = x.origin is not None and not x.origin.is_by_number
+        start = with_fields(x, origin=None) if is_other else x
+        result, factor, origin = self.start_of(start, value)
         layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
-        span = span_with_number(operator.mul, x, value)
-        if origin.again is not None:
-            result: Any = origin.again(origin.factor)
+        if factor is None:
             layout = layout.with_tail(result.layout.tail)
         else:
-            source = with_fields(origin.source, keeps=x.keeps)
-            self.check_factor_of_number(source)
-            result = self._times_number(source, origin.factor, source.params.scale(source.level))
-            result = with_fields(result, origin=origin)
-        if x.later is None:  # its bound may be a smaller one that was stated
-            constant = noises.of_constant(value, as_float(scale), is_public=is_of_program())
-            result = within_that_of(result, noises.product(x.noise, constant))
-        return with_fields(result, layout=layout, span=span)
+            self.check_factor_of_number(result)
+            result = self._times_number(result, factor, result.params.scale(result.level))
+        result = with_fields(result, layout=layout, span=span_with_number(operator.mul, x, value))
+        return self.product_of(x, value, result, origin)
 
     def _times_number(
         self, x: CiphertextT, value: complex | Symbolic, scale: Fraction
@@ -355,6 +371,10 @@ class Automatic:
         terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
         result = self.multiplied(x, terms, scale, layout)
         return in_span(result, span_with_number(operator.mul, x, value))
+
+
+def _largest(values: Any) -> Any:
+    return np.abs(values).max(initial=0.0) if np.ndim(values) else values
 
 
 def _times_traced(value: Any, p: Poly) -> Poly:

@@ -122,8 +122,9 @@ class Manual(arithmetic.Automatic):
         _need_level(x, p.level)
         return x, p.factor, p.noise
 
-    def origin_of(self, x: CiphertextData, value: Any) -> None:
-        """None: a product is of what was given."""
+    def start_of(self, x: CiphertextT, value: Any) -> tuple[CiphertextT, Any, None]:
+        """What is given."""
+        return x, value, None
 
     def check_factor_of_number(self, x: CiphertextData) -> None:
         """Any ciphertext will do."""

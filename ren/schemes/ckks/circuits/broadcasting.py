@@ -32,7 +32,12 @@ from ren.schemes.ckks.arithmetic.shapes import (
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.circuits.stacking import beside_blocks, with_last_axis
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    is_columns,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.packing import on_columns
@@ -164,18 +169,21 @@ def encoded_operand(
 
     The plaintext is at the level of the ciphertext, or at `highest` where that is lower.
     """
-    by_columns = is_columns(x)
     x, flat = array_operand(x, values, what)
-    level = x.level if highest is None else min(x.level, highest)
+    return x, encoded_for(x, flat, x.level if highest is None else min(x.level, highest))
+
+
+def encoded_for(x: CiphertextData, flat: Any, level: int) -> Plaintext:
+    """The plaintext of an array that `array_operand` gave for a ciphertext."""
     p = encode(flat, x.params, level, x.layout.blocks)
     if x.layout.length is not None or not batch_axes(x):
-        return x, p
+        return p
     if p.layout.blocks == 1:
         # One scalar has no batch: there, an array that fills the slots is a vector.
         layout = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
     else:  # each number of a batch stands in all slots, and meets more numbers than slots
-        layout = attrs.evolve(p.layout, columns=by_columns)
-    return x, with_fields(p, layout=layout)
+        layout = attrs.evolve(p.layout, columns=is_columns(x))
+    return with_fields(p, layout=layout)
 
 
 def plain_operand(x: CiphertextT, p: Plaintext, what: str) -> tuple[CiphertextT, Plaintext]:

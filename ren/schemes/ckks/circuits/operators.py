@@ -27,6 +27,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import fresh, in_circuit, told_
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
     broadcast_pair,
+    encoded_for,
     encoded_operand,
     plain_operand,
 )
@@ -144,11 +145,13 @@ def _minus_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
 
 def _times_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     """x * values, which warns where they are zeros at each call of a captured function."""
-    x, p = encoded_operand(x, values, "A product")
+    x, flat = array_operand(x, values, "A product")
+    start, factor, origin = mode.start_of(x, flat)
+    p = encoded_for(start, factor, start.level)
     if (symbol := as_symbol(values)) is not None:  # for one product: it goes along with the noise
         noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
         p = with_fields(p, noise=noise)
-    return mode.multiply_array(x, p)
+    return mode.product_of(x, flat, mode.multiply_array(start, p), origin)
 
 
 def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
@@ -180,9 +183,14 @@ def _minus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
 
 
 def _times_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
-    if is_tracer(value):
-        return mode.multiply_plain(x, encode(value, x.params, x.level))
-    return mode.multiply_scalar(x, value)
+    if not is_tracer(value) and (x.origin is None or x.origin.is_by_number):
+        return mode.multiply_scalar(x, value)
+    start, factor, origin = mode.start_of(x, value)
+    if np.ndim(factor):
+        result = mode.multiply_array(start, encoded_for(start, factor, start.level))
+    else:
+        result = mode.multiply_plain(start, encode(factor, start.params, start.level))
+    return mode.product_of(x, value, result, origin)
 
 
 def _times_integer(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:

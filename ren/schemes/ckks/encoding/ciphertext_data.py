@@ -23,6 +23,8 @@ from ren.core.listed import Listed, undivided
 from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.encoding.layout import Layout
@@ -139,7 +141,8 @@ class Origin:
 
     Args:
         source: a ciphertext.
-        factor: a number, or its symbol, times which `source` holds the numbers.
+        factor: a number or [*batch, length] of them, or a symbol, or what JAX traces: times which
+            `source` holds the numbers.
         left: operators without a level, and where they leave the numbers; None where these stand in
             the same slots as in `source`.
         cost: of what leads from there to the numbers in order, in rotations.
@@ -152,15 +155,26 @@ class Origin:
     cost: float = 0.0
     again: Callable[[float], Any] | None = None
 
+    @property
+    def is_by_number(self) -> bool:
+        """Whether the factor is a number that is known now, or at a call."""
+        return not np.ndim(self.factor) and not is_tracer(self.factor)
+
     def times(self, value: Any) -> Origin | None:
-        """The same of the product with a number; None where factors are far from 1.
+        """The same of the product with a number or numbers; None where they are far from 1.
 
         A factor far below 1 has few digits at the scale, and one far above leaves the range.
         """
-        factor = derived(operator.mul, self.factor, value)
-        if not isinstance(factor, Symbolic) and not 2.0**-20 <= abs(factor) <= 2.0**20:
+        if self.left is not None and not isinstance(value, int | float):  # of a map that is planned
             return None
-        return attrs.evolve(self, factor=factor)
+        if is_tracer(self.factor) or is_tracer(value):
+            return attrs.evolve(self, factor=embedding.product(self.factor, value))
+        factor = derived(operator.mul, self.factor, value)
+        is_far = not isinstance(factor, Symbolic) and not _LEAST <= np.abs(factor).max() <= _MOST
+        return None if is_far else attrs.evolve(self, factor=factor)
+
+
+_LEAST, _MOST = 2.0**-20, 2.0**20  # of the largest factor
 
 
 @attrs.define(eq=False)
