@@ -77,7 +77,7 @@ def test_internal_names_are_attributes_all_the_same(objects):
         if hasattr(value, name)
     }
     assert {"Ciphertext.noise", "Plaintext.factor", "Parameters.path"} <= internal
-    assert len(internal) == 10 + 6 + 7 + 4 + 6
+    assert len(internal) == 13 + 6 + 7 + 4 + 6
 
 
 def test_no_private_name_of_a_key_is_shown(ctx):

@@ -81,7 +81,7 @@ def evolve(
 # ------------------------------------------------------------------- noise
 
 
-@operation("within()", lambda x, function: x, is_checked=False)
+@operation("within()", lambda x, *_: x, is_checked=False)
 def with_noise(
     x: CiphertextT, function: Callable[[Noise], Noise], origin: Origin | None = None
 ) -> CiphertextT:
