@@ -44,7 +44,7 @@ from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
 from ren.poly.checks import check_options
 from ren.poly.key_ids import KeyId
-from ren.poly.realization import is_capturing, is_inlining, symbolic_value
+from ren.poly.realization import capture_state, is_capturing, symbolic_value
 from ren.poly.symbolic import (
     Length,
     Needed,
@@ -127,7 +127,7 @@ class Jitted(Generic[P, R]):
         object.__setattr__(self, name, value)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if is_capturing() or is_tracing() or is_inlining():
+        if is_capturing() or is_tracing() or capture_state().is_inlining:
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
         polys = realized(call.polys)
@@ -651,7 +651,7 @@ def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[.
 
     @functools.wraps(function)
     def captured_anew(*args: Any, **kwargs: Any) -> Any:
-        if is_capturing() or is_tracing() or is_inlining():
+        if is_capturing() or is_tracing() or capture_state().is_inlining:
             return function(*args, **kwargs)
         call = signature.call(args, kwargs)
         polys = realized(call.polys)

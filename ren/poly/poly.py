@@ -1030,7 +1030,7 @@ def stood_for(p: Poly) -> Poly:
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
-    if realization.is_collecting():
+    if realization.capture_state().is_collecting:
         return list(polys)
     if held := [p._in_memory() for p in polys if p._node is None or not p._node.src]:
         check_not_donated(*held)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
 import attrs
@@ -19,7 +18,6 @@ import jax
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.calls import ContextValue
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, make, next_serial, placeholder
 from ren.core.ring import Domain, RingSpec
@@ -28,13 +26,20 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import Restart, check_loop, is_capturing, is_tree_walk, symbolic_value
+from ren.poly.realization import (
+    Restart,
+    capture_state,
+    check_loop,
+    is_capturing,
+    is_tree_walk,
+    symbolic_value,
+    with_capture,
+)
 
 Values = Sequence[Any]
 
 _NUMBERS = (bool, int, float, complex)
 _NUMERIC = "biufc"
-_sampling: ContextVar[bool] = ContextVar("ren_sampling", default=False)
 
 
 class _ForJaxError(TracedValueError, TypeError):
@@ -405,7 +410,7 @@ class Derived(Symbolic):
     __slots__ = ()
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        with ContextValue(_sampling, True):
+        with with_capture(is_sampling=True):
             sample = function(*map(_sample, arguments))
         super().__init__(sample, _never, name)
         self._becomes(function, arguments)
@@ -413,7 +418,7 @@ class Derived(Symbolic):
 
 def is_sampling() -> bool:
     """True while a step is computed with samples at capture: what it tells belongs to replays."""
-    return _sampling.get()
+    return capture_state().is_sampling
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:

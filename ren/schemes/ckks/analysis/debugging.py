@@ -22,7 +22,7 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.poly import Poly
-from ren.poly.realization import inlining, symbolic_value
+from ren.poly.realization import symbolic_value, with_capture
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.operation_hooks import Shadow, watcher
 from ren.schemes.ckks.bootstrapping.bootstrap import NAME as BOOTSTRAP
@@ -72,7 +72,7 @@ def debug(
     ctx = _context_of(inputs) if context is None else _checked_context(context)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
-    with ContextValue(watcher, watching.seen), inlining():
+    with ContextValue(watcher, watching.seen), with_capture(is_inlining=True):
         return f(*given)
 
 

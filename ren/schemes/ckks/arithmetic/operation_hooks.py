@@ -19,6 +19,7 @@ from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
+from ren.poly.key_ids import called
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.arithmetic.number_types import TypeRule, of_operands, with_type
@@ -36,7 +37,6 @@ from ren.schemes.ckks.noise.range_checks import (
     warn,
 )
 from ren.schemes.ckks.noise.sigmas import power_above
-from ren.schemes.rlwe.active_context import called
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shadow = Callable[..., Any]

@@ -18,6 +18,7 @@ from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
 from ren.lowering.devices.trace_inputs import trace_inputs
+from ren.poly.key_ids import call_name, called
 from ren.poly.realization import capture_serial, note
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
@@ -48,7 +49,7 @@ from ren.schemes.ckks.parameters.bootstrapping.above import runs_for
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
 from ren.schemes.ckks.parameters.checks import as_python_int, as_real, check_real
-from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
+from ren.schemes.rlwe.active_context import context_for, same_key
 from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
 

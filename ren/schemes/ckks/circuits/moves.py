@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ScaleError
+from ren.poly.key_ids import called
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, add
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
@@ -26,7 +27,6 @@ from ren.schemes.ckks.circuits.shaping import rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.rlwe.active_context import called
 from ren.schemes.slots import contents as slot_contents
 from ren.schemes.slots import planner
 from ren.schemes.slots.contents import ZERO, Contents
