@@ -31,7 +31,7 @@ _DIFFERENT = "they differ"
 def mismatch(error: TypeError, line: str) -> LoopError | None:
     """The error of JAX about types that do not agree, in words of polynomials; None for others.
 
-    `line` is the user's, `file:line`.
+    `line` is the user's, `file:line`. The fact of the error is a word for the difference.
     """
     text = str(error)
     if _DIFFERENT not in text:
@@ -48,6 +48,7 @@ def mismatch(error: TypeError, line: str) -> LoopError | None:
         f"{line} runs {what}{named}: {change}.",
         "A body or a branch is compiled once, for one type: ring, domain, level, layout and batch.",
         in_branches if is_branch else in_loops,
+        change.partition(" ")[0],
     )
 
 
