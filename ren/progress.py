@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from ren.config import config
-from ren.core.calls import ContextValue
+from ren.core.context_values import ContextValue
 
 DELAY_S = 2.0
 _BROKEN = (OSError, ValueError)  # of a stream that is closed: then there is no bar

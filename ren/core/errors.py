@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from ren.core.user_frame import user_source
 
@@ -21,7 +20,7 @@ class RenError(Exception):
     show below them, has the user's own line and where docs/errors.md tells more.
     """
 
-    def __init__(self, given: str, needed: str = "", do: str = "", fact: Any = None) -> None:
+    def __init__(self, given: str, needed: str = "", do: str = "", fact: object = None) -> None:
         super().__init__(given, needed, do)
         self.given, self.needed, self.do, self.fact = given, needed, do, fact
         if source := user_source():

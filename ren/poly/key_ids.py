@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from ren.core.calls import Changed
+from ren.core.context_values import Changed
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
@@ -154,8 +154,7 @@ class Call:
     missing: dict[Holder, dict[Any, str]] | None = None
 
 
-_NO_CALL = Call()
-_call: ContextVar[Call] = ContextVar("ren_call", default=_NO_CALL)
+_call = ContextVar("ren_call", default=Call())  # noqa: B039 - it is frozen
 
 
 @contextmanager

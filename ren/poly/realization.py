@@ -19,7 +19,7 @@ import jax.core
 import jax.numpy as jnp
 
 from ren.core import op as ops
-from ren.core.calls import Changed
+from ren.core.context_values import Changed
 from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
 from ren.core.node import (
     Node,
@@ -122,7 +122,7 @@ class Capture:
 
     Attributes:
         since: nodes with a smaller serial were made before it; None where nothing is captured.
-        notes: what functions say with `note` of its program; None where nobody reads it.
+        notes: what functions say with `note` of its program; None where none are read.
         restarts: those that it has met, inside of `heeding`.
         is_sampling: a step is computed with samples: what it tells belongs to replays.
         is_collecting: polynomials are being gathered from a structure: flattening stays lazy.
@@ -139,8 +139,7 @@ class Capture:
     is_comparing: bool = False
 
 
-_NO_CAPTURE = Capture()
-_capture: ContextVar[Capture] = ContextVar("ren_capture", default=_NO_CAPTURE)
+_capture = ContextVar("ren_capture", default=Capture())  # noqa: B039 - it is frozen
 
 
 def capture_state() -> Capture:

@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.attributes import frozen
-from ren.core.calls import check_methods
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError, kind_of
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
@@ -25,6 +24,7 @@ from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
+from ren.poly.calls import check_methods
 from ren.poly.display import steady
 from ren.poly.key_ids import call_name, note_missing
 from ren.poly.realization import is_capturing, not_capturing, symbolic_value

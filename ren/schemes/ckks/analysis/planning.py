@@ -25,7 +25,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
-from ren.core.calls import Changed
+from ren.core.context_values import Changed
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain

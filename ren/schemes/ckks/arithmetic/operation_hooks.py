@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.calls import Changed, ContextValue
+from ren.core.context_values import Changed, ContextValue
 from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer

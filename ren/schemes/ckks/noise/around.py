@@ -1,4 +1,4 @@
-"""What is around an operation in a thread or task: a circuit, a plan that is made, a debugger."""
+"""Surroundings of an operation in a thread or task: a circuit, a plan that is made, a debugger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ren.core.calls import Changed
+from ren.core.context_values import Changed
 
 
 @attrs.define
@@ -26,7 +26,7 @@ class Circuit:
 
 @attrs.frozen(slots=False)
 class Around:
-    """What is around an operation.
+    """Surroundings of an operation.
 
     Attributes:
         circuit: the one that it is a part of, if any.
@@ -45,12 +45,11 @@ class Around:
     watcher: Callable[[str, Callable[..., Any], tuple[Any, ...], Any], None] | None = None
 
 
-_NOTHING = Around()
-_around: ContextVar[Around] = ContextVar("ren_ckks_around", default=_NOTHING)
+_around = ContextVar("ren_ckks_around", default=Around())  # noqa: B039 - it is frozen
 
 
 def around() -> Around:
-    """What is around an operation here."""
+    """The surroundings of an operation here."""
     return _around.get()
 
 
