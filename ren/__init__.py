@@ -13,12 +13,12 @@ from ren.capture.xpr import spec, stages, xpr
 from ren.config import config
 from ren.core import errors
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions
 from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
 from ren.lowering.runtime.trace import Trace, trace
 from ren.poly import Poly, equal
+from ren.poly.calls import check_constructor, check_functions
 from ren.ring import Domain, RingSpec
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ _INSTEAD = {
 # jit and djit name their own options.
 _CALLED = ("clear_jit", "equal", "realize", "spec", "stages", "submit", "trace", "xpr")
 check_functions(globals(), _CALLED, "ren", {"+function": "a function f", "+ring": "ring"})
+
+
+_OTHERS = {
+    **dict.fromkeys(("q", "p", "modulus", "mod", "primes"), "Pass moduli=(17, 97)."),
+    **dict.fromkeys(("degree", "N", "ring_dim", "poly_modulus_degree"), "Write n=."),
+    "+moduli": "moduli=(17, 97)", "+n": "n=8",
+}  # fmt: skip
+check_constructor(RingSpec, "ren.RingSpec", _OTHERS)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ import functools
 import inspect
 import logging
 import numbers
-import re
 import sys
 import threading
 import time
@@ -44,10 +43,11 @@ from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
 from ren.poly.checks import check_options
 from ren.poly.key_ids import KeyId
-from ren.poly.realization import is_capturing, is_inlining, symbolic_value
+from ren.poly.realization import capture_state, is_capturing, symbolic_value
 from ren.poly.symbolic import (
     Length,
     Needed,
+    Symbolic,
     Unfit,
     UnfitLength,
     UnfitPlaces,
@@ -127,7 +127,7 @@ class Jitted(Generic[P, R]):
         object.__setattr__(self, name, value)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if is_capturing() or is_tracing() or is_inlining():
+        if is_capturing() or is_tracing() or capture_state().is_inlining:
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
         polys = realized(call.polys)
@@ -334,7 +334,7 @@ class Jitted(Generic[P, R]):
             with collector_paused(), self._noting_changes(call):
                 plan = capture(function, self._name, structure, others, self._options, donated)
         except RenError as error:
-            _name_symbols(error)
+            _name_symbols(error, others)
             raise
         count = len(plan.plan.inputs), len(plan.outputs)
         _log.info("%s: captured, %d inputs, %d polynomials out", self._name, *count)
@@ -651,7 +651,7 @@ def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[.
 
     @functools.wraps(function)
     def captured_anew(*args: Any, **kwargs: Any) -> Any:
-        if is_capturing() or is_tracing() or is_inlining():
+        if is_capturing() or is_tracing() or capture_state().is_inlining:
             return function(*args, **kwargs)
         call = signature.call(args, kwargs)
         polys = realized(call.polys)
@@ -661,14 +661,15 @@ def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[.
     return captured_anew
 
 
-def _name_symbols(error: RenError) -> None:
+def _name_symbols(error: RenError, others: Sequence[Any]) -> None:
     """Adds to an error that was given an argument's symbol that its value is not known yet."""
-    names = dict.fromkeys(re.findall(r"<[^<>]+ from the argument '(\w+)'>", str(error)))
+    symbols = dict.fromkeys(s.name for s in others if isinstance(s, Symbolic))
+    names = [name for name in symbols if f" from the argument {name!r}>" in str(error)]
     if names and "static_argnames" not in str(error):
         given = ", ".join(map(repr, names))
         error.do += (
             f" Under ren.jit the value of {given} is not known here. Write "
-            f"@ren.jit(static_argnames={next(iter(names))!r}): each value then has its own plan."
+            f"@ren.jit(static_argnames={names[0]!r}): each value then has its own plan."
         )
         error.args = (error.given, error.needed, error.do)
 

@@ -19,13 +19,14 @@ from importlib import import_module
 from typing import Any
 
 from ren.config import config
-from ren.core.calls import ContextValue
+from ren.core.context_values import ContextValue
 
 DELAY_S = 2.0
 _BROKEN = (OSError, ValueError)  # of a stream that is closed: then there is no bar
 
-_around: ContextVar[Progress | None] = ContextVar("ren_progress", default=None)
-_title: ContextVar[str] = ContextVar("ren_progress_title", default="")
+# The work that goes on in a thread or task, and the title of all bars there, or "".
+_Around = tuple["Progress | None", str]
+_around: ContextVar[_Around] = ContextVar("ren_progress", default=(None, ""))
 
 
 class Progress:
@@ -45,14 +46,14 @@ class Progress:
         delay_s: float = DELAY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._total, self._what, self._clock = total, _title.get() or what, clock
+        self._outer, title = _around.get()
+        self._total, self._what, self._clock = total, title or what, clock
         self._start, self._done = clock(), 0
         self._due = self._start + delay_s
         self._bar: Any = None
-        self._outer = _around.get()
 
     def __enter__(self) -> Progress:
-        self._token = _around.set(self)
+        self._token = _around.set((self, _around.get()[1]))
         if self._clock() >= self._due:
             self._open()
         return self
@@ -113,9 +114,9 @@ class Progress:
         return False
 
 
-def titled(what: str) -> ContextValue[str]:
+def titled(what: str) -> ContextValue[_Around]:
     """Set the title of all progress bars inside the context."""
-    return ContextValue(_title, what)
+    return ContextValue(_around, (_around.get()[0], what))
 
 
 def is_wanted() -> bool:

@@ -19,7 +19,6 @@ import numpy as np
 
 from ren.config import config
 from ren.core import html
-from ren.core.calls import check_functions
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
 from ren.core.text_table import columns
 from ren.jit import jit
@@ -28,6 +27,7 @@ from ren.lowering.devices.devices import Place
 from ren.lowering.plan.cost import MODEL, native_seconds
 from ren.lowering.storage import executable_store as disk
 from ren.poly import Poly
+from ren.poly.calls import check_functions
 from ren.ring import RingSpec
 from ren.schemes import ckks
 

@@ -30,15 +30,14 @@ import ren
 from benchmarks import models
 from examples import scoring, training
 from ren.core import op as ops
-from ren.core.calls import ContextValue
 from ren.core.node import toposort
 from ren.demo import scorer
 from ren.lowering.plan.cost import graph_work
 from ren.lowering.runtime.planning import plan_of
 from ren.schemes import ckks
 from ren.schemes.ckks.analysis import planning
-from ren.schemes.ckks.bootstrapping.bootstrap import planned
 from ren.schemes.ckks.circuits.linear import encoded
+from ren.schemes.ckks.noise.around import with_around
 from ren.schemes.rlwe.keyswitch import conjugation_element
 
 FILE = Path(__file__).resolve().with_suffix(".txt")
@@ -292,7 +291,7 @@ def counts(program: Counted) -> Counts:
         found = ren.plan(program.function, *program.args, bootstrapping=True)
         wishes, ntts, bootstraps = {"bootstrapping": True}, found.limb_ntts, found.bootstraps
     n = None if program.is_bootstrapped else N
-    with ContextValue(planned, []):
+    with with_around(bootstraps=[]):
         trial, recording = planning.least_depth(program.function, program.args, n, 1, wishes, None)
     nodes = toposort(recording.sink)
     switches = sum(node.op is ops.MODDOWN for node in nodes) // 2

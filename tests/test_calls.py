@@ -20,7 +20,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec, errors
-from ren.core.calls import check_functions, check_methods, checked_call
+from ren.poly.calls import check_functions, check_methods, checked_call
 from ren.schemes import ckks
 from tests.mistakes import Mistake, check, mistakes
 

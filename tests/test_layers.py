@@ -16,6 +16,10 @@ from ren.lowering.passes.pipeline import PIPELINE
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "ren").rglob("*.py"))
 MOST_LINES = 500  # of a file, its longest class apart
+MOST_CONTEXT_VARIABLES = 12
+FILLING = ("append", "extend", "update", "add", "setdefault", "insert")
+# `print(node)` of `ren.core` draws with what stands above it.
+PRINTERS = ("ren/core/printer.py", "ren/lowering/inspect/svg.py")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|Users|tmp)/\w")
 
 
@@ -99,6 +103,41 @@ def test_a_room_is_seen_at_a_glance() -> None:
         modules = [p for p in room.glob("*.py") if p.name != "__init__.py"]
         assert len(modules) <= 16, room.relative_to(ROOT)
         assert (room / "__init__.py").exists(), room.relative_to(ROOT)
+
+
+def test_state_of_a_thread_stands_in_few_variables() -> None:
+    """One record for each concern: 23 variables once."""
+    calls = [n for _, tree in trees() for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    assert sum(ast.unparse(call.func) == "ContextVar" for call in calls) <= MOST_CONTEXT_VARIABLES
+
+
+def test_no_module_fills_a_variable_of_another() -> None:
+    """What stands higher is an argument, or a method of a class that stands higher."""
+    for path, tree in trees():
+        if path in PRINTERS:
+            continue
+        assert isinstance(tree, ast.Module)
+        names = set(imported_names(tree))
+        filled = [ast.unparse(node) for node in tree.body if names & filled_names(node)]
+        assert not filled, path
+
+
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """Names that imports from ren bind in a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "ren":
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def filled_names(node: ast.stmt) -> set[str]:
+    """Names whose attributes or items a statement assigns, or that it calls a filling method of."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    written: list[ast.expr] = [t for t in targets if isinstance(t, ast.Attribute | ast.Subscript)]
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        if isinstance(called, ast.Attribute) and called.attr in FILLING:
+            written.append(called)
+    return {ast.unparse(w).partition(".")[0].partition("[")[0] for w in written}
 
 
 def test_every_pass_has_a_module_of_its_name() -> None:

@@ -71,7 +71,7 @@ from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly, realization
-from ren.poly.key_ids import Keys, all_missing_keys, key_input_of, keys_of
+from ren.poly.key_ids import Keys, called, key_input_of, keys_of
 from ren.poly.poly import arrays_of, from_array, from_node
 from ren.poly.symbolic import LengthNeeded, Symbolic, SymbolicLength, evaluator
 from ren.progress import titled
@@ -318,7 +318,7 @@ def record(
     inputs = [placeholder_for(p) for p in arguments.polys]
     with realization.capturing():
         given = arguments.rebuild(iter(inputs), iter(others))
-        with all_missing_keys(), realization.heeding():
+        with called(), realization.heeding():
             result = take_apart(function(given))
         check_result(result, name)
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
@@ -354,7 +354,8 @@ def capture(
     target = place(polys, options.device, options.auto_device, visible_devices(), name)
     if target is not None:
         arguments = attrs.evolve(arguments, polys=moved(polys, target))
-    with realization.noting() as notes:
+    notes: list[str] = []
+    with realization.with_capture(notes=notes):
         try:
             made = record(function, name, arguments, others, options.prune)
         except realization.LoopNeeded:

@@ -42,7 +42,7 @@ from ren.lowering.runtime.runner import check_one_device
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.storage.telemetry import Telemetry, TierReport
 from ren.poly import Poly, realization
-from ren.poly.key_ids import KeyId, all_missing_keys, key_input_of
+from ren.poly.key_ids import KeyId, called, key_input_of
 from ren.poly.loop_types import mismatch
 from ren.poly.poly import realize_polys, spec_of
 from ren.poly.symbolic import Aside, Length, Symbolic, UnfitPlaces
@@ -130,7 +130,7 @@ def record_loops(
         inputs = TraceInputs(declared, tracers, prune, place)
         with tracing(inputs), realization.capturing():
             given = arguments.rebuild(iter(arguments.polys), map(_in_trace, others))
-            with all_missing_keys(), realization.heeding():
+            with called(), realization.heeding():
                 result = take_apart(function(given))
             check_result(result, name)
             distinct = {id(p): p for p in result.polys if not p.is_constant}

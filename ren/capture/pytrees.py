@@ -15,7 +15,7 @@ from ren.core.errors import JitError
 from ren.poly import Poly
 from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
-from ren.poly.realization import collecting
+from ren.poly.realization import with_capture
 from ren.poly.symbolic import Aside, Length, Symbolic, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
@@ -162,7 +162,7 @@ def _opened(value: Any) -> Opened | None:
             "What is taken from it is gone, so that a plan could not be replayed.",
             "Pass or return a list: list(...).",
         )
-    with collecting():
+    with with_capture(is_collecting=True):
         leaves, treedef = jax.tree.flatten(value, is_leaf=lambda v: v is not value)
     if not (len(leaves) == 1 and leaves[0] is value):
         _, data = treedef.node_data() or (None, None)

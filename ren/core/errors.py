@@ -14,14 +14,15 @@ class RenError(Exception):
         given: what the caller did or passed.
         needed: what Ren requires instead.
         do: the remedy, as something the caller can type.
+        fact: what Ren itself goes by where it catches the error, in place of the text.
 
     The three parts are the lines of the message; empty parts are left out. A note, which tracebacks
     show below them, has the user's own line and where docs/errors.md tells more.
     """
 
-    def __init__(self, given: str, needed: str = "", do: str = "") -> None:
+    def __init__(self, given: str, needed: str = "", do: str = "", fact: object = None) -> None:
         super().__init__(given, needed, do)
-        self.given, self.needed, self.do = given, needed, do
+        self.given, self.needed, self.do, self.fact = given, needed, do, fact
         if source := user_source():
             self.add_note(f"In {source}  (docs/errors.md#{type(self).__name__.lower()})")
 

@@ -14,7 +14,6 @@ import attrs
 
 from ren.core import html
 from ren.core.attributes import closed
-from ren.core.calls import check_constructor
 from ren.core.errors import RingError, shown
 from ren.core.numtheory import (
     crt,
@@ -222,15 +221,6 @@ class RingSpec:
         if isinstance(moduli, tuple) and all([type(m) is int for m in moduli]):
             return _ring(self.n, moduli)  # 17.0 has the key of 17 there
         return RingSpec(self.n, moduli)
-
-
-_MODULI = "Pass moduli=(17, 97)."
-_OTHERS = {
-    **dict.fromkeys(("q", "p", "modulus", "mod", "primes"), _MODULI),
-    **dict.fromkeys(("degree", "N", "ring_dim", "poly_modulus_degree"), "Write n=."),
-    "+moduli": "moduli=(17, 97)", "+n": "n=8",
-}  # fmt: skip
-check_constructor(RingSpec, "ren.RingSpec", _OTHERS)
 
 
 @lru_cache(maxsize=1 << 12)

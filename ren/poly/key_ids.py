@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from ren.core.calls import ContextValue
+from ren.core.context_values import Changed
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
@@ -141,30 +141,50 @@ class Holder(Protocol):
         ...
 
 
-_missing: ContextVar[dict[Holder, dict[Any, str]] | None]
-_missing = ContextVar("ren_missing_keys", default=None)
+@attrs.frozen(slots=False)
+class Call:
+    """The call of the user that runs.
+
+    Attributes:
+        name: of what was called, in errors; None outside of calls that are named.
+        missing: the keys that it lacks so far, by their holder; None where the first one raises.
+    """
+
+    name: str | None = None
+    missing: dict[Holder, dict[Any, str]] | None = None
+
+
+_call = ContextVar("ren_call", default=Call())  # noqa: B039 - it is frozen
 
 
 @contextmanager
-def all_missing_keys() -> Iterator[None]:
-    """Let a program go on without the keys that it lacks; one error at the end tells them all."""
-    if _missing.get() is not None:
-        yield
-        return
-    missing: dict[Holder, dict[Any, str]] = {}
+def called(name: str | None = None) -> Iterator[None]:
+    """Let a program go on without the keys that it lacks; one error at the end tells them all.
+
+    Args:
+        name: of what the user called, in errors. Calls inside of it keep its name.
+    """
+    call = _call.get()
+    missing = {} if call.missing is None else call.missing
     try:
-        with ContextValue(_missing, missing):
+        with Changed(_call, name=call.name or name, missing=missing):
             yield
     except RenError:
-        if not missing:
+        if call.missing is not None or not missing:
             raise
-    for holder, keys in missing.items():
-        raise holder.missing(keys)
+    if call.missing is None:
+        for holder, keys in missing.items():
+            raise holder.missing(keys)
+
+
+def call_name(otherwise: str) -> str:
+    """The name of the call that runs."""
+    return _call.get().name or otherwise
 
 
 def note_missing(holder: Holder, key: Any, what: str) -> None:
-    """Note that the call `what` needs a key; outside of `all_missing_keys` raise its error."""
-    missing = _missing.get()
+    """Note that the call `what` needs a key; outside of `called` raise its error."""
+    missing = _call.get().missing
     if missing is None:
         raise holder.missing({key: what})
     missing.setdefault(holder, {}).setdefault(key, what)
@@ -243,7 +263,7 @@ class Keys:
         return arrays
 
     def _read(self, key_id: str) -> tuple[Any, tuple[Any, ...]]:
-        with ContextValue(_missing, None):  # a key that is missing raises here
+        with Changed(_call, missing=None):  # a key that is missing raises here
             for require in {given.require: None for given in self._inputs}:
                 require(key_id)  # once for the polynomials of one key
         chain = self._chain(key_id)

@@ -7,11 +7,11 @@ classes of Ren can raise their own error, also where no function of Ren is calle
 from __future__ import annotations
 
 import re
-from contextvars import ContextVar
 from types import FrameType
 
 from ren.core.errors import LoopError
 from ren.core.user_frame import user_line
+from ren.poly.realization import capture_state, with_capture
 
 # Modules of JAX that take trees apart for others.
 FLATTENING = ("jax._src.tree_util", "jax._src.flattree", "jax._src.api_util")
@@ -19,7 +19,6 @@ _COMPARING = ("jax._src.lax.control_flow.loops", "jax._src.lax.control_flow.cond
               "jax._src.lax.control_flow.common")  # fmt: skip
 _CHECKS = ("_check_carry_type", "_check_branch_outputs", "_check_tree_and_avals")
 _INNER = ("<listcomp>", "<genexpr>")  # frames of their own before Python 3.12
-_is_asked: ContextVar[bool] = ContextVar("ren_loop_mismatch", default=False)
 
 # What JAX says of two types of one leaf: carries of loops, and results of branches.
 _LEAF = re.compile(r"(?:carry component |The output at path |_fun output at )((?:<.*?>|\S)+)")
@@ -32,7 +31,7 @@ _DIFFERENT = "they differ"
 def mismatch(error: TypeError, line: str) -> LoopError | None:
     """The error of JAX about types that do not agree, in words of polynomials; None for others.
 
-    `line` is the user's, `file:line`.
+    `line` is the user's, `file:line`. The fact of the error is a word for the difference.
     """
     text = str(error)
     if _DIFFERENT not in text:
@@ -49,6 +48,7 @@ def mismatch(error: TypeError, line: str) -> LoopError | None:
         f"{line} runs {what}{named}: {change}.",
         "A body or a branch is compiled once, for one type: ring, domain, level, layout and batch.",
         in_branches if is_branch else in_loops,
+        change.partition(" ")[0],
     )
 
 
@@ -65,22 +65,20 @@ def refuse_mismatch(frame: FrameType | None) -> None:
     """
     while frame is not None and frame.f_code.co_name in _INNER:
         frame = frame.f_back
-    if frame is None or frame.f_code.co_name not in _CHECKS or _is_asked.get():
+    if frame is None or frame.f_code.co_name not in _CHECKS:
         return
-    if frame.f_globals.get("__name__") not in _COMPARING:
+    if frame.f_globals.get("__name__") not in _COMPARING or capture_state().is_comparing:
         return
     code, given = frame.f_code, frame.f_locals
-    token = _is_asked.set(True)  # the same check once more, for its text
     try:
-        frame.f_globals[code.co_name](*[given[n] for n in code.co_varnames[: code.co_argcount]])
+        with with_capture(is_comparing=True):  # the same check once more, for its text
+            frame.f_globals[code.co_name](*[given[n] for n in code.co_varnames[: code.co_argcount]])
     except TypeError as error:
         told = mismatch(error, user_line())
     except Exception:  # the check is another one in this version of JAX, which tells by itself
         return
     else:
         return
-    finally:
-        _is_asked.reset(token)
     if told is not None:
         raise told
 

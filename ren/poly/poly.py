@@ -14,7 +14,6 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 from ren import sampling
 from ren.core import op as ops
 from ren.core.attributes import Unchanging, fix_properties, lacking
-from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import (
     CoefficientTypeError,
     OperandError,
@@ -58,6 +57,7 @@ from ren.poly import (
     realization,
     serialization,
 )
+from ren.poly.calls import check_constructor, check_methods
 from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division
 from ren.poly.distributions import draw
 from ren.poly.integers import (
@@ -1030,7 +1030,7 @@ def stood_for(p: Poly) -> Poly:
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
-    if realization.is_collecting():
+    if realization.capture_state().is_collecting:
         return list(polys)
     if held := [p._in_memory() for p in polys if p._node is None or not p._node.src]:
         check_not_donated(*held)

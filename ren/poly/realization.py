@@ -13,12 +13,13 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+import attrs
 import jax
 import jax.core
 import jax.numpy as jnp
 
 from ren.core import op as ops
-from ren.core.calls import ContextValue
+from ren.core.context_values import Changed
 from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
 from ren.core.node import (
     Node,
@@ -114,45 +115,61 @@ _known_in_traces = _Known(_kept_in_this_trace)
 
 _ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
 
-_since: ContextVar[int | None] = ContextVar("ren_capture", default=None)
-_notes: ContextVar[list[str] | None] = ContextVar("ren_capture_notes", default=None)
-_collecting: ContextVar[bool] = ContextVar("ren_collecting", default=False)
-_inlining: ContextVar[bool] = ContextVar("ren_inlining", default=False)
+
+@attrs.frozen(slots=False)
+class Capture:
+    """The capture that goes on in a thread or task, and what flattening and `ren.jit` do there.
+
+    Attributes:
+        since: nodes with a smaller serial were made before it; None where nothing is captured.
+        notes: what functions say with `note` of its program; None where none are read.
+        restarts: those that it has met, inside of `heeding`.
+        is_sampling: a step is computed with samples: what it tells belongs to replays.
+        is_collecting: polynomials are being gathered from a structure: flattening stays lazy.
+        is_inlining: functions under `ren.jit` run as they are, operation by operation.
+        is_comparing: JAX compares types once more: see `refuse_mismatch`.
+    """
+
+    since: int | None = None
+    notes: list[str] | None = None
+    restarts: list[Restart] | None = None
+    is_sampling: bool = False
+    is_collecting: bool = False
+    is_inlining: bool = False
+    is_comparing: bool = False
+
+
+_capture = ContextVar("ren_capture", default=Capture())  # noqa: B039 - it is frozen
+
+
+def capture_state() -> Capture:
+    """The capture of this thread or task."""
+    return _capture.get()
+
+
+def with_capture(**fields: Any) -> Changed[Capture]:
+    """Changes fields of `capture_state` for what runs inside."""
+    return Changed(_capture, **fields)
 
 
 def is_capturing() -> bool:
     """True inside a function that `ren.jit` is capturing."""
-    return _since.get() is not None
+    return _capture.get().since is not None
 
 
 def capture_serial() -> int:
     """Nodes with a smaller serial were made before the current capture began."""
-    return _since.get() or 0
+    return _capture.get().since or 0
 
 
-def is_collecting() -> bool:
-    """True while polynomials are being gathered from a structure: flattening stays lazy."""
-    return _collecting.get()
-
-
-def is_inlining() -> bool:
-    """True while functions under `ren.jit` run as they are, operation by operation."""
-    return _inlining.get()
-
-
-def capturing() -> ContextValue[int]:
+def capturing() -> Changed[Capture]:
     """Marks what runs inside as captured."""
-    return ContextValue(_since, next_serial())
-
-
-def noting() -> ContextValue[list[str]]:
-    """Collects what functions say with `note` of the program that is captured."""
-    return ContextValue(_notes, [])
+    return with_capture(since=next_serial())
 
 
 def note(text: str) -> None:
     """Says something of the program that is captured, for its `explain()`."""
-    if (said := _notes.get()) is not None:
+    if (said := _capture.get().notes) is not None:
         said.append(text)
 
 
@@ -160,18 +177,8 @@ def note(text: str) -> None:
 def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
     left = nullcontext() if trace_inputs.get() is None else concretely()
-    with ContextValue(_since, None), ContextValue(_notes, None), tracing(None), left:
+    with with_capture(since=None, notes=None), tracing(None), left:
         yield
-
-
-def collecting() -> ContextValue[bool]:
-    """Lets pytrees be taken apart without realizing what they hold."""
-    return ContextValue(_collecting, True)
-
-
-def inlining() -> ContextValue[bool]:
-    """Lets functions under `ren.jit` run as they are, operation by operation."""
-    return ContextValue(_inlining, True)
 
 
 def known_buffer(node: Node) -> Node | None:
@@ -288,16 +295,12 @@ def _structure(nodes: Sequence[Node], is_traced: bool) -> Structure:
     return structure
 
 
-# Those that the function which is captured here has met; None outside of captures.
-_restarts: ContextVar[list[Restart] | None] = ContextVar("ren_restarts", default=None)
-
-
 class Restart(BaseException):
     """A capture has to start again. Never seen outside: handlers let it pass, and see `heeding`."""
 
     def __init__(self) -> None:
         super().__init__()
-        if (met := _restarts.get()) is not None:
+        if (met := _capture.get().restarts) is not None:
             met.append(self)
 
 
@@ -306,7 +309,7 @@ def heeding() -> Iterator[None]:
     """Raises the first `Restart` that was met inside, whatever was made of it there."""
     met: list[Restart] = []
     try:
-        with ContextValue(_restarts, met):
+        with with_capture(restarts=met):
             yield
     except BaseException:
         if met:

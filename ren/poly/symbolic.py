@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
 import attrs
@@ -19,7 +18,6 @@ import jax
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.calls import ContextValue
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, make, next_serial, placeholder
 from ren.core.ring import Domain, RingSpec
@@ -28,13 +26,12 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import Restart, check_loop, is_capturing, is_tree_walk, symbolic_value
+from ren.poly import realization
 
 Values = Sequence[Any]
 
 _NUMBERS = (bool, int, float, complex)
 _NUMERIC = "biufc"
-_sampling: ContextVar[bool] = ContextVar("ren_sampling", default=False)
 
 
 class _ForJaxError(TracedValueError, TypeError):
@@ -91,7 +88,7 @@ def as_symbol(value: Any) -> Symbolic | None:
     """
     if isinstance(value, Symbolic):
         return value
-    if not (is_capturing() and isinstance(value, list | tuple)):
+    if not (realization.is_capturing() and isinstance(value, list | tuple)):
         return None
     parts = [v if (symbol := as_symbol(v)) is None else symbol for v in value]
     found = next((p for p in parts if isinstance(p, Symbolic)), None)
@@ -267,7 +264,7 @@ class Symbolic:
     @property
     def dtype(self) -> np.dtype:
         """The NumPy type of its elements."""
-        check_loop()
+        realization.check_loop()
         return np.asarray(self.sample).dtype
 
     @property
@@ -282,7 +279,7 @@ class Symbolic:
         if isinstance(index, Symbolic):
             index._refuse()
         if any(map(is_tracer, index if isinstance(index, tuple) else (index,))):
-            check_loop()
+            realization.check_loop()
             return traced(self)[index]
         return self.map(operator.itemgetter(index))
 
@@ -292,7 +289,7 @@ class Symbolic:
     # ---------------------------------------------------------------- what is refused
 
     def _refuse(self) -> NoReturn:
-        check_loop()
+        realization.check_loop()
         asking = sys._getframe(2).f_globals.get("__name__", "")
         raise (_ForJaxError if asking.startswith("jax.") else TracedValueError)(
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
@@ -317,7 +314,7 @@ class Symbolic:
         if not name.startswith("_") and hasattr(self.sample, name):
             self._refuse()
         if name in ("__jax_array__", "aval"):
-            check_loop(is_array=True)
+            realization.check_loop(is_array=True)
         raise AttributeError(name, name=name, obj=self)
 
     def __format__(self, spec: str) -> str:
@@ -387,8 +384,8 @@ def traced(value: Any) -> Any:
 
 def _parts(symbol: TracedSymbol) -> tuple[tuple[Any, ...], None]:
     if trace_inputs.get() is None:
-        raise symbolic_value()
-    return (LeafSymbol(symbol) if is_tree_walk() else traced(symbol),), None
+        raise realization.symbolic_value()
+    return (LeafSymbol(symbol) if realization.is_tree_walk() else traced(symbol),), None
 
 
 def _whole(_: None, parts: Any) -> Any:
@@ -405,7 +402,7 @@ class Derived(Symbolic):
     __slots__ = ()
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        with ContextValue(_sampling, True):
+        with realization.with_capture(is_sampling=True):
             sample = function(*map(_sample, arguments))
         super().__init__(sample, _never, name)
         self._becomes(function, arguments)
@@ -413,7 +410,7 @@ class Derived(Symbolic):
 
 def is_sampling() -> bool:
     """True while a step is computed with samples at capture: what it tells belongs to replays."""
-    return _sampling.get()
+    return realization.capture_state().is_sampling
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -494,7 +491,7 @@ class SymbolicLength(Symbolic):
         return self._equal or frozenset({self})
 
     def _refuse(self) -> NoReturn:
-        raise LengthNeeded if is_capturing() else symbolic_value()
+        raise LengthNeeded if realization.is_capturing() else realization.symbolic_value()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = Symbolic._refused
 
@@ -571,7 +568,7 @@ class UnfitLength(Unfit):
     """The lengths of a call that differ where the captured program takes one length."""
 
 
-class Needed(Restart):
+class Needed(realization.Restart):
     """A function that is captured needs what its plans are not keyed by.
 
     Attributes:

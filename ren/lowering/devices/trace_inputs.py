@@ -18,7 +18,7 @@ import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ren.core.calls import ContextValue
+from ren.core.context_values import ContextValue
 from ren.lowering.devices.devices import concretely, is_tracing, trace_state
 
 # Stands for an input that is not declared. It has no lowering: programs that still hold it do

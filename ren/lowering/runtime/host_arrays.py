@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core import calls
 from ren.core.spec import ScalarArg
 from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
@@ -64,9 +63,6 @@ def own_errors() -> AbstractContextManager[Any]:
         return _AS_THEY_ARE
     raised = {kind: "warn" for kind, told in settings.items() if told == "raise"}
     return np.errstate(**{**raised, "under": "ignore"})  # type: ignore[arg-type]
-
-
-calls.own_errors[0] = own_errors
 
 
 def placed(array: np.ndarray, device: Any = None) -> Any:

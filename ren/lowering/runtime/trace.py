@@ -12,7 +12,7 @@ import attrs
 import jax
 
 from ren.core import html
-from ren.core.calls import ContextValue
+from ren.core.context_values import ContextValue
 from ren.core.text_table import columns, duration, size
 from ren.lowering.devices.devices import device_name, device_of
 from ren.lowering.program.steps import Unit

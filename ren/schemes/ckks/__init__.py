@@ -13,7 +13,6 @@ import sys
 from typing import NoReturn
 
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions, check_methods
 from ren.core.errors import (
     ContextError,
     DepthError,
@@ -28,6 +27,7 @@ from ren.core.errors import (
     SharingError,
     TransparentWarning,
 )
+from ren.poly.calls import check_functions, check_methods
 from ren.schemes.ckks import math, stats, testing
 from ren.schemes.ckks.analysis.debugging import debug
 from ren.schemes.ckks.analysis.planning import plan, spec

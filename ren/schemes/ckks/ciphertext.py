@@ -36,7 +36,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
     check_not_flattened,
     refuse_columns,
 )
-from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
+from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one, fresh, with_levels
 from ren.schemes.ckks.circuits import (
     linear,
     moments,
@@ -484,6 +484,8 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
             MessageBoundError: a tracked bound beyond the bound, with strict parameters.
         """
         return bootstrap_one(self, level, precision)
+
+    _in_order, _fresh, _with_levels = explicit.ordered, fresh, staticmethod(with_levels)
 
     # ---------------------------------------------------------------- values
 

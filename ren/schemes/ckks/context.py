@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.attributes import frozen
-from ren.core.calls import check_methods
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError, kind_of
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
@@ -25,8 +24,9 @@ from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
+from ren.poly.calls import check_methods
 from ren.poly.display import steady
-from ren.poly.key_ids import note_missing
+from ren.poly.key_ids import call_name, note_missing
 from ren.poly.realization import is_capturing, not_capturing, symbolic_value
 from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
@@ -62,7 +62,7 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.active_context import call_name, passed_over
+from ren.schemes.rlwe.active_context import passed_over
 from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, read, write
 from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes

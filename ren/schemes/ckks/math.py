@@ -12,7 +12,7 @@ import sys
 from typing import Any, NoReturn
 
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions
+from ren.poly.calls import check_functions
 from ren.schemes.ckks.circuits.reductions import all_of, any_of
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT

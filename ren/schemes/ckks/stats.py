@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions
 from ren.core.errors import ParameterError
+from ren.poly.calls import check_functions
 from ren.schemes.ckks.arithmetic.argument_checks import (
     as_bound,
     as_integer,

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import attrs
 
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions
 from ren.core.errors import ParameterError
+from ren.poly.calls import check_functions
 from ren.sampling import SeedStream
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.parameters.keywords import INSTEAD

@@ -1,4 +1,4 @@
-"""Context of an operation, active (`with ctx:`) or alive, and the call of the user that runs.
+"""Context of an operation, active (`with ctx:`) or alive.
 
 Without an active context an operation takes the one that made its data. Data keep that one alive
 (`Kept`). Live contexts are held here weakly, by identity: a context without other references is
@@ -17,14 +17,13 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from ren.core.attributes import Unchanging
-from ren.core.calls import ContextValue
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
 from ren.core.ring import RingSpec, intersection
 from ren.core.spec import KEY
 from ren.lowering.devices.devices import claim_of
 from ren.poly import Poly
-from ren.poly.key_ids import KeyInput, SymbolicKeyId, all_missing_keys, symbol_of_key
+from ren.poly.key_ids import KeyInput, SymbolicKeyId, symbol_of_key
 from ren.poly.poly import from_node
 from ren.poly.realization import is_capturing
 from ren.poly.symbolic import UnfitPlaces
@@ -346,27 +345,3 @@ def one_owner(context: str, other: str, what: str) -> None:
             "Keys that compute together are made from one secret key.",
             "Pass a context of the same owner, such as ctx.server() after ctx.rotation_keys(...).",
         )
-
-
-# ------------------------------------------------------------------- the user's call, for errors
-
-
-_call: ContextVar[str | None] = ContextVar("ren_call", default=None)
-
-
-@contextmanager
-def called(name: str) -> Iterator[None]:
-    """Name what the user called, in errors; one tells all keys that it lacks.
-
-    Calls inside of it keep its name.
-    """
-    if _call.get() is not None:
-        yield
-        return
-    with ContextValue(_call, name), all_missing_keys():
-        yield
-
-
-def call_name(otherwise: str) -> str:
-    """The name of the call that runs."""
-    return _call.get() or otherwise

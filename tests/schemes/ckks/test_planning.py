@@ -11,8 +11,8 @@ import pytest
 import ren
 from ren.core.errors import ParameterError
 from ren.schemes import ckks
-from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.encoding import encoder, plaintext
+from ren.schemes.ckks.noise.around import around, with_around
 from ren.schemes.rlwe.active_context import active_context
 from ren.schemes.rlwe.keychain import Keychain
 from tests.schemes.ckks.keys import keys_of
@@ -280,12 +280,9 @@ def test_what_fails_alike_at_many_depths_is_tried_further():
 
 def test_debugging_sees_the_operations_of_a_plan():
     seen = []
-    token = watcher.set(lambda name, *_: seen.append(name))
-    try:
+    with with_around(watcher=lambda name, *_: seen.append(name)):
         ren.plan(lambda x: x * x + 1, ckks.spec(4))
-        assert watcher.get() is not None
-    finally:
-        watcher.reset(token)
+        assert around().watcher is not None
     assert len(seen) >= 2
 
 

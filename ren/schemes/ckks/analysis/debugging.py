@@ -11,7 +11,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.calls import ContextValue
 from ren.core.errors import (
     ContextError,
     OperandError,
@@ -22,15 +21,16 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.poly import Poly
-from ren.poly.realization import inlining, symbolic_value
+from ren.poly.realization import symbolic_value, with_capture
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
-from ren.schemes.ckks.arithmetic.operation_hooks import Shadow, watcher
+from ren.schemes.ckks.arithmetic.operation_hooks import Shadow
 from ren.schemes.ckks.bootstrapping.bootstrap import NAME as BOOTSTRAP
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.ciphertext_data import is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, decoded
+from ren.schemes.ckks.noise.around import with_around
 from ren.schemes.ckks.parameters.checks import check_real
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
@@ -72,7 +72,7 @@ def debug(
     ctx = _context_of(inputs) if context is None else _checked_context(context)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
-    with ContextValue(watcher, watching.seen), inlining():
+    with with_around(watcher=watching.seen), with_capture(is_inlining=True):
         return f(*given)
 
 

@@ -11,7 +11,6 @@ import functools
 import logging
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
-from ren.core.calls import ContextValue
+from ren.core.context_values import Changed
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain
@@ -44,15 +43,14 @@ from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
 from ren.schemes.ckks.analysis.trial_context import MakePoly, TrialContext
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
-from ren.schemes.ckks.arithmetic.operation_hooks import watcher
-from ren.schemes.ckks.bootstrapping.bootstrap import MARK, planned
+from ren.schemes.ckks.bootstrapping.bootstrap import MARK
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.around import Around, around, with_around
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms
-from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.noise.sigmas import secret_sigma
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters import checks
@@ -64,12 +62,10 @@ from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
 
 _LARGEST_DEGREE = 1 << 17
-_OF_DEPTH = re.compile(r" of \d+\.$")  # at the end of an error
 # Of one error, at the same place and level, until no larger depth is tried. A function may ask for
 # `x.level`, so that they are many. With bootstraps a trial takes a second.
 _REPEATS = {False: 24, True: 6}
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
-_ABOVE = re.compile(r"level is \d+\.")  # of an error: such a level may be there at a larger depth
 _log = logging.getLogger("ren")
 
 
@@ -209,7 +205,8 @@ def plan(
         wishes["bootstrapping"] = bootstrapping
     terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
     # Bootstraps of the last trial: whether of complex numbers, and how many runs.
-    with collector_paused(), ContextValue[list[tuple[bool, int]]](planned, []) as counted:
+    counted: list[tuple[bool, int]] = []
+    with collector_paused(), with_around(bootstraps=counted):
         while True:
             trial, program = least_depth(function, args, n, _longest(specs), wishes, integer_bits)
             if terms is None or not raise_scale(trial._results, terms, wishes):
@@ -270,11 +267,11 @@ def least_depth(
                     params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
                     program, trial, _ = _recorded(function, args, params)
         except (DepthError, ParameterError) as error:
-            if isinstance(error, ParameterError) and not _ABOVE.match(error.given):
-                raise
+            if isinstance(error, ParameterError) and error.fact != "level beyond":
+                raise  # such a level may be there at a larger depth
             last = error
             # The level at which it fails, and how far it came: both rise with a depth that counts.
-            reached = _OF_DEPTH.sub("", error.given), len(done)
+            reached = error.given.removesuffix(f" of {params.depth}."), len(done)
             repeats = repeats + 1 if reached == before else 0
             before = reached if isinstance(error, DepthError) else None
             if repeats == most:
@@ -282,7 +279,7 @@ def least_depth(
             continue
         except LoopError as error:
             misfit = misfit or (depth, error)
-            if " level " not in error.given or depth - misfit[0] >= _TRIALS:
+            if error.fact != "level" or depth - misfit[0] >= _TRIALS:
                 raise misfit[1] from None
             continue
         return trial, program
@@ -290,16 +287,16 @@ def least_depth(
     raise last  # no depth suffices
 
 
-def _noting_operations(done: list[str]) -> ContextValue[Any]:
+def _noting_operations(done: list[str]) -> Changed[Around]:
     """Adds the name of each operation that ends to `done`; `ckks.debug` sees them too."""
-    observe = watcher.get()
+    observe = around().watcher
 
     def noted(name: str, *seen: Any) -> None:
         done.append(name)
         if observe is not None:
             observe(name, *seen)
 
-    return ContextValue(watcher, noted)
+    return with_around(watcher=noted)
 
 
 def _held(error: RenError, repeats: int) -> DepthError:
@@ -366,14 +363,15 @@ def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
 ) -> tuple[Recording | LoopRecording, TrialContext, int]:
     """The program of a function under trial parameters, the context and its integer bits."""
-    if (counted := planned.get()) is not None:
+    if (counted := around().bootstraps) is not None:
         counted.clear()
     trial, given = _trial(args, params, unknown, {})
     arguments, others, call = _taken_apart(function, given)
     others = [stood_for_shape(other) for other in others]
     name = getattr(function, "__qualname__", repr(function))
     returned = lambda given: trial.returned(call(given))  # noqa: E731
-    with trial, collecting_bits() as bits:
+    bits: list[float] = []
+    with trial, with_around(bits=bits):
         try:
             program = record(returned, name, arguments, others)
         except LoopNeeded:

@@ -20,9 +20,9 @@ from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import (
+    Lacking,
     has_cleared,
     in_circuit,
-    lacking,
     operation,
     settings,
     with_levels,
@@ -196,21 +196,17 @@ def need_level(x: Any, needed: int, what: str, has_parts: bool = False, clearing
         levels = f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
         least = x.params.depth + needed - x.level  # with which this operation ends at level 0
         if floor:
-            raise lacking(
-                DepthError(
-                    f"{levels}{x.level} of {x.params.depth}; bootstraps begin at level {floor}.",
-                    f"{why}It would end below that level, and its operands cannot be bootstrapped.",
-                    "Make the context with more depth between bootstraps"
-                    + (
-                        ", or bootstrap before: x.bootstrap()."
-                        if fits
-                        else f", depth={needed} or more: this takes more levels than one bootstrap "
-                        "gives. Operations in a row are bootstrapped in between."
-                    ),
+            raise DepthError(
+                f"{levels}{x.level} of {x.params.depth}; bootstraps begin at level {floor}.",
+                f"{why}It would end below that level, and its operands cannot be bootstrapped.",
+                "Make the context with more depth between bootstraps"
+                + (
+                    ", or bootstrap before: x.bootstrap()."
+                    if fits
+                    else f", depth={needed} or more: this takes more levels than one bootstrap "
+                    "gives. Operations in a row are bootstrapped in between."
                 ),
-                without,
-                floor,
-                bool(why),
+                Lacking(without, floor, bool(why)),
             )
         reason = "Each product, other than by an integer, divides one level away."
         if needed <= x.params.depth and getattr(x, "seed", None) is not None:

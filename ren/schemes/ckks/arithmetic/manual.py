@@ -26,7 +26,6 @@ from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     is_of_program,
     operation,
-    ordered,
     settings,
     with_settings,
 )
@@ -323,12 +322,9 @@ def normal(x: CiphertextT) -> CiphertextT:
     )
 
 
-def _ordered(x: CiphertextData) -> CiphertextData:
+def ordered(x: CiphertextT) -> CiphertextT:
     """An operand of a circuit: as it is in manual mode, and in normal form outside of it."""
     return x if is_manual() else normal(x)
-
-
-ordered.append(_ordered)
 
 
 def two_components(x: CiphertextT, what: str) -> CiphertextT:

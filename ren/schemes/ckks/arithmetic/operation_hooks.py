@@ -15,16 +15,18 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.calls import ContextValue
+from ren.core.context_values import Changed, ContextValue
 from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
+from ren.poly.key_ids import called
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.arithmetic.number_types import TypeRule, of_operands, with_type
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
+from ren.schemes.ckks.noise.around import Around, Circuit, around, with_around
 from ren.schemes.ckks.noise.range_checks import (
     bound_of,
     collect_bits,
@@ -32,21 +34,12 @@ from ren.schemes.ckks.noise.range_checks import (
     limit_of,
     limit_text,
     report,
-    report_count,
     warn,
 )
 from ren.schemes.ckks.noise.sigmas import power_above
-from ren.schemes.rlwe.active_context import called
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shadow = Callable[..., Any]
-
-# Observes operations while `ckks.debug` runs: a name, the same function of slots, operands, result.
-watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
-watcher = ContextVar("ren_ckks_watcher", default=None)
-# Inside a circuit the list of what it has cleared of leftovers, else None.
-_in_circuit: ContextVar[list[CiphertextData] | None] = ContextVar("ren_ckks_circuit", default=None)
-_of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
 
 @attrs.frozen(cache_hash=True)
@@ -95,21 +88,13 @@ class Lacking(NamedTuple):
     has_cleared: bool = False
 
 
-# Declared piece of state, set by `ckks.bootstrapping` when it is imported. From arguments of an
-# operation, and the levels that it lacks, to arguments with enough; None where there are none.
-refresh: list[Callable[[tuple[Any, ...], Lacking], tuple[Any, ...] | None]] = []
-# Another one, set by `manual`: a ciphertext that left manual mode as it is outside of it.
-ordered: list[Callable[[CiphertextData], CiphertextData]] = []
-
-
-# Likewise: the ciphertext that another one was bootstrapped to, if it was; else that one itself.
-fresh: list[Callable[[Any], Any]] = []
-
-
-def lacking(error: DepthError, needed: int, floor: int, has_cleared: bool) -> DepthError:
-    """`error`, upon which operands are bootstrapped."""
-    error.lacking = Lacking(needed, floor, has_cleared)  # type: ignore[attr-defined]
-    return error
+def ciphertexts_in(value: Any) -> Iterator[CiphertextData]:
+    """The ciphertexts among arguments, also of lists and tuples there."""
+    if isinstance(value, CiphertextData):
+        yield value
+    elif type(value) in (list, tuple):
+        for v in value:
+            yield from ciphertexts_in(v)
 
 
 def with_levels(function: F) -> F:
@@ -124,8 +109,10 @@ def with_levels(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except DepthError as error:
-            lacked: Lacking | None = vars(error).get("lacking")
-            given = None if lacked is None else refresh[0](args, lacked)
+            x = next(ciphertexts_in(args), None)
+            given = None
+            if x is not None and isinstance(error.fact, Lacking):
+                given = x._with_levels(args, error.fact)
             if given is None:
                 raise
         return function(*given, **kwargs)
@@ -154,7 +141,7 @@ def operation(
             operands = (*args[is_method:], *kwargs.values())
             if is_checked and result is not operands[0] and not in_circuit():
                 result = _checked(name, operands, result)
-            if (observe := watcher.get()) is not None:
+            if (observe := around().watcher) is not None:
                 observe(name, shadow, operands, result)
             return result
 
@@ -183,13 +170,13 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
         def run(*args: Any, **kwargs: Any) -> Any:
             if in_circuit():
                 return function(*args, **kwargs)
-            before = report_count()
-            with ContextValue(_in_circuit, []), called(name):
+            own = Circuit()
+            with with_around(circuit=own), called(name):
                 result = function(*map(_in_order, args), **kwargs)
             if not isinstance(result, CiphertextData):
                 return result
             if not any(result is a for a in args):
-                result = _checked(name, args, result, report_count() != before)
+                result = _checked(name, args, result, own.is_reported)
             if rule is None:
                 return result
             given = {**kwargs, **dict(zip(names, args, strict=False))}
@@ -201,33 +188,33 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
 
 
 def _in_order(value: Any) -> Any:
-    return ordered[0](value) if isinstance(value, CiphertextData) else value
+    return value._in_order() if isinstance(value, CiphertextData) else value
 
 
 def in_circuit() -> bool:
     """True inside a function that is marked as a circuit."""
-    return _in_circuit.get() is not None
+    return around().circuit is not None
 
 
 def has_cleared() -> bool:
     """True where the circuit that runs has cleared leftovers, by a level of an operand."""
-    return bool(_in_circuit.get())
+    return (circuit := around().circuit) is not None and bool(circuit.cleared)
 
 
 def note_cleared(x: CiphertextData) -> None:
     """Keeps for `has_cleared` that leftovers of `x` are cleared."""
-    if (cleared := _in_circuit.get()) is not None:
-        cleared.append(x)
+    if (circuit := around().circuit) is not None:
+        circuit.cleared.append(x)
 
 
-def numbers_of_user() -> ContextValue[bool]:
+def numbers_of_user() -> Changed[Around]:
     """In a circuit: numbers in the clear that follow are operands of the user, and not public."""
-    return ContextValue(_of_user, True)
+    return with_around(is_of_user=True)
 
 
 def is_of_program() -> bool:
     """True where a number in the clear is a constant of a circuit: its modulus is public."""
-    return in_circuit() and not _of_user.get()
+    return in_circuit() and not around().is_of_user
 
 
 # ------------------------------------------------------------------- bounds

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, ScaleError
+from ren.poly.key_ids import call_name, called
 from ren.poly.symbolic import Symbolic, SymbolicLength
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import add, add_plain, masked, multiply_plain
@@ -46,12 +47,7 @@ from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas, spans
 from ren.schemes.ckks.noise.spans import Span
-from ren.schemes.rlwe.active_context import (
-    call_name,
-    called,
-    context_for,
-    kept_context,
-)
+from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element, key_switch
 

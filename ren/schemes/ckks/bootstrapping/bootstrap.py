@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from ren.capture.loop_reports import stand_in
-from ren.core.calls import ContextValue
 from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
 from ren.lowering.devices.trace_inputs import trace_inputs
+from ren.poly.key_ids import call_name, called
 from ren.poly.realization import capture_serial, note
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
@@ -33,10 +32,9 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.manual import check_automatic, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     Lacking,
+    ciphertexts_in,
     circuit,
-    fresh,
     operation,
-    refresh,
 )
 from ren.schemes.ckks.arithmetic.rotation import has_to_be_cleared
 from ren.schemes.ckks.bootstrapping import pipeline
@@ -44,11 +42,12 @@ from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.around import around, with_around
 from ren.schemes.ckks.parameters.bootstrapping.above import runs_for
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
 from ren.schemes.ckks.parameters.checks import as_python_int, as_real, check_real
-from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
+from ren.schemes.rlwe.active_context import context_for, same_key
 from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
 
@@ -117,13 +116,11 @@ def bootstrap(
 _Made = tuple[Any, CiphertextData]
 _fresh: weakref.WeakKeyDictionary[CiphertextData, _Made] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("ren")
-_is_asked: ContextVar[bool] = ContextVar("ren_ckks_asked_bootstrap", default=True)
 
 
-def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ...] | None:
+def with_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ...] | None:
     """Arguments of which each ciphertext has the levels that are lacked; None if none is new."""
-    low: list[Any] = []
-    _collect(args, lacked, low)
+    low = [x for x in ciphertexts_in(args) if _lacks(x, lacked)]
     if not low:
         return None
     _refresh([x for x in dict.fromkeys(low) if _fresh_of(x) is x])
@@ -139,7 +136,7 @@ def _refresh(ciphertexts: Sequence[CiphertextData]) -> None:
     given = [_fresh_of(x) for x in ciphertexts]
     for x in given:
         _log.info("%s: bootstrapped at level %d", user_line(), x.level)
-    with ContextValue(_is_asked, False):
+    with with_around(is_asked=False):
         made = bootstrap(given)
     for x, y in zip(ciphertexts, made, strict=True):
         _fresh[x] = here, y
@@ -149,16 +146,13 @@ def _was_cleared(x: CiphertextData) -> bool:
     return _has_unknown_tail(x) and _fresh_of(x).level < chain_of(x.params).result
 
 
-def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
-    """Adds the ciphertexts among arguments that lack levels, and would not after a bootstrap."""
-    if type(value) in (list, tuple):
-        for v in value:
-            _collect(v, lacked, low)
-    elif isinstance(value, CiphertextData) and not is_manual() and value.is_normal:
-        least = lacked.floor + lacked.needed
-        own = least + (lacked.has_cleared and has_to_be_cleared(value))
-        if value.level < own and least <= chain_of(value.params).result:
-            low.append(value)
+def _lacks(x: CiphertextData, lacked: Lacking) -> bool:
+    """True for a ciphertext that lacks levels, and would not after a bootstrap."""
+    if is_manual() or not x.is_normal:
+        return False
+    least = lacked.floor + lacked.needed
+    own = least + (lacked.has_cleared and has_to_be_cleared(x))
+    return x.level < own and least <= chain_of(x.params).result
 
 
 def _replaced(value: Any, low: set[Any]) -> Any:
@@ -167,22 +161,17 @@ def _replaced(value: Any, low: set[Any]) -> Any:
     return _fresh_of(value) if isinstance(value, CiphertextData) and value in low else value
 
 
-def _fresh_of(x: CiphertextData) -> CiphertextData:
+def _fresh_of(x: Any) -> Any:
     """The ciphertext that another one was bootstrapped to here, if it was; else that one itself."""
     found = _fresh.get(x)
     is_here = found is not None and found[0] == (capture_serial(), trace_state())
     return found[1] if found is not None and is_here else x
 
 
-def _known(value: Any) -> Any:
-    """The ciphertext that a value was bootstrapped to, if it was: the same numbers, more levels."""
-    if not isinstance(value, CiphertextData) or value.params.above is None or is_manual():
-        return value
-    return _fresh_of(value) if value.params.above.is_automatic else value
-
-
-refresh.append(_with_enough_levels)
-fresh.append(_known)
+def fresh(x: CiphertextT) -> CiphertextT:
+    """The ciphertext that another one was bootstrapped to, if it was: same numbers, more levels."""
+    above = x.params.above
+    return x if above is None or not above.is_automatic or is_manual() else _fresh_of(x)
 
 
 # ------------------------------------------------------------------- one run
@@ -241,11 +230,6 @@ def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
     return lambda label: context.labelled_key(label, call_name(NAME))
 
 
-# Bootstraps of a function that is being planned: whether of complex numbers, and how many runs.
-planned: ContextVar[list[tuple[bool, int]] | None] = ContextVar(
-    "ren_ckks_planned_bootstraps", default=None
-)
-
 MARK = "ren_planned_bootstrap_"  # the name of a scope of JAX, before the number
 
 
@@ -277,7 +261,7 @@ def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
 @operation(NAME, lambda x, chain: x)
 def _refreshed(ct: CiphertextT, chain: Chain) -> CiphertextT:
     is_complex = ct.layout.is_complex
-    if (noted := planned.get()) is not None:
+    if (noted := around().bootstraps) is not None:
         noted.append((is_complex, chain.runs))
         return _made(ct, _unknown(ct, chain, len(noted) - 1), chain, is_complex)
     _note(ct, chain)
@@ -324,7 +308,7 @@ def _shared(x: CiphertextT, y: CiphertextT, chain: Chain) -> tuple[CiphertextT, 
     """Two ciphertexts of real numbers, in one run."""
     if chain.runs > 1:
         return _checked(x, chain), _checked(y, chain)
-    if (noted := planned.get()) is not None:
+    if (noted := around().bootstraps) is not None:
         noted.append((True, 1))
         first = _unknown(x, chain, len(noted) - 1)
         return _part(x, first, chain), _part(y, _unknown(y, chain), chain)
@@ -344,7 +328,7 @@ def _unknown(ct: CiphertextData, chain: Chain, number: int | None = None) -> pip
     """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it.
 
     In a loop of JAX they are arrays that depend on the ciphertext. So its program is a part of the
-    trace. The first carries the number of the bootstrap among those `planned`: see `MARK`.
+    trace. The first carries the number of the bootstrap among those of the plan: see `MARK`.
     """
     ring = chain.rings[chain.result]
     if trace_inputs.get() is None:
@@ -362,5 +346,5 @@ def _pair(ct: CiphertextData) -> pipeline.Pair:
 
 def _made(ct: CiphertextT, polys: pipeline.Pair, chain: Chain, is_complex: bool) -> CiphertextT:
     made = evolve(ct, polys, ct.noise, chain.result, span=ct.span, dtype=ct.stated_dtype)
-    rule = partial(noise_after, chain=chain, is_complex=is_complex, is_asked=_is_asked.get())
+    rule = partial(noise_after, chain=chain, is_complex=is_complex, is_asked=around().is_asked)
     return with_noise(made, rule)

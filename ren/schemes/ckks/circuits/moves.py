@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ScaleError
+from ren.poly.key_ids import called
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
@@ -38,7 +39,6 @@ from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS, ZEROS, Layout, T
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import bound_of
-from ren.schemes.rlwe.active_context import called
 from ren.schemes.slots import contents as slot_contents
 from ren.schemes.slots import planner
 from ren.schemes.slots.contents import ZERO, Contents

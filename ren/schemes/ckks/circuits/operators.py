@@ -23,7 +23,7 @@ from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic, span_wit
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_span
 from ren.schemes.ckks.arithmetic.manual import MANUAL, is_manual, normal
 from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import fresh, in_circuit, told_if_zero, with_levels
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero, with_levels
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
     broadcast_pair,
@@ -68,7 +68,7 @@ class Operator:
     @with_levels
     def _result(self, x: CiphertextT, other: Any) -> CiphertextT:
         if x.params.above is not None:
-            x, other = fresh[0](x), fresh[0](other)
+            x, other = x._fresh(), other._fresh() if isinstance(other, type(x)) else other
         mode: Automatic = MANUAL
         if not is_manual():
             mode, x = AUTOMATIC, normal(x)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.poly import Poly, batching
+from ren.poly.key_ids import called
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -54,7 +55,6 @@ from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.noise.spans import Span, hull
-from ren.schemes.rlwe.active_context import called
 
 
 @circuit("mask()")

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -369,7 +369,10 @@ class CiphertextData(metaclass=Listed):
         """
         return estimate_of(self.noise, limit_of(self) * TOLERANCE)
 
-    if TYPE_CHECKING:  # operators that circuits compute with; `Ciphertext` defines them
+    if TYPE_CHECKING:  # what arithmetic and circuits compute with; `Ciphertext` defines it
+        _in_order: ClassVar[Any]
+        _fresh: ClassVar[Any]
+        _with_levels: ClassVar[Any]
 
         def __add__(self, other: Any) -> Self: ...
         def __radd__(self, other: Any) -> Self: ...

@@ -19,13 +19,13 @@ from typing import Any, NoReturn, TypeVar
 import jax
 import numpy as np
 
-from ren.core.calls import check_methods
 from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.batching import traced_array
+from ren.poly.calls import check_methods
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.shapes import shapes_of
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext

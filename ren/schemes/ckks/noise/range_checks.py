@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.calls import ContextValue
 from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.core.user_frame import warn_user
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
+from ren.schemes.ckks.noise.around import around
 from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.noise.readable import Noise, known, on_host
 from ren.schemes.ckks.noise.sigmas import log2_of
@@ -33,8 +32,6 @@ _REMEDY = (
     "Give the context more integer_bits, scale the values down, or state a bound that you know: "
     "ct.within(bound)."
 )
-_reports: ContextVar[int] = ContextVar("ren_ckks_reports", default=0)
-_bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
 
 # ------------------------------------------------------------------- ranges
 
@@ -160,21 +157,16 @@ def _reported_if_unknown(what: str, params: Parameters, a: Noise) -> Noise:
 # ------------------------------------------------------------------- reports
 
 
-def collecting_bits() -> ContextValue[list[float]]:
-    """Collect the integer bits that each operation needs, instead of warnings: for planning."""
-    return ContextValue(_bits, [])
-
-
 def collect_bits(bound: float, params: Parameters, level: int) -> None:
     """Add the integer bits that a message up to `bound` needs, while such are collected."""
-    if (bits := _bits.get()) is not None:
+    if (bits := around().bits) is not None:
         room = largest_message(params, level) / 2.0 ** (params.integer_bits - 1)
         bits.append(math.log2(max(bound, 1e-30) / room) + 1)
 
 
 def is_planning() -> bool:
     """True where integer bits are collected, and nothing is computed."""
-    return _bits.get() is not None
+    return around().bits is not None
 
 
 def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
@@ -193,13 +185,9 @@ def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
 
 
 def will_report() -> None:
-    """Count a report that a step of the program makes: the circuit around it makes none."""
-    _reports.set(_reports.get() + 1)
-
-
-def report_count() -> int:
-    """The reports so far in this thread or task."""
-    return _reports.get()
+    """Note that a step of the program makes a report: the circuit around it makes none."""
+    if (circuit := around().circuit) is not None:
+        circuit.is_reported = True
 
 
 def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:

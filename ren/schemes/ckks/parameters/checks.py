@@ -43,13 +43,14 @@ def as_python_int(value: Any) -> Any:
 
 
 def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
-    """`value`, when it is an integer of `allowed`."""
+    """`value`, when it is an integer of `allowed`; the error for one beyond says so as its fact."""
     value = as_python_int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
         raise ParameterError(
             f"{name} is {shown(value)}.",
             f"It is an integer from {allowed.start} to {allowed.stop - 1}.",
             remedy,
+            f"{name} beyond" if type(value) is int and value >= allowed.stop else None,
         )
     return value
 

@@ -19,10 +19,10 @@ import attrs
 
 from ren.core import html
 from ren.core.attributes import frozen, lacking
-from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import ParameterError, shown
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
+from ren.poly.calls import check_constructor, check_methods
 from ren.schemes.ckks.parameters import checks, display
 from ren.schemes.ckks.parameters.bootstrapping.above import Above, as_above, check_above
 from ren.schemes.ckks.parameters.bootstrapping.planner import Wish, plan_bootstrapping

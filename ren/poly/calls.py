@@ -1,6 +1,6 @@
 """Calls of public functions: errors for arguments that they do not have, or without some.
 
-A call of what is deprecated warns. A `ContextValue` holds while something is called.
+A call of what is deprecated warns.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
 from inspect import Parameter, Signature, getattr_static, signature
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ren.core.errors import OperandError, ParameterError, RenError
 from ren.core.user_frame import user_line, warn_user
+from ren.lowering.runtime.host_arrays import own_errors
 
-T = TypeVar("T")
 KindT = TypeVar("KindT", bound=type)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Advice = Mapping[str, str]  # by "name", or by "function.name" for one function alone
@@ -27,24 +25,6 @@ _COUNTS = r"takes (?:from )?(\d+ to )?(\d+) positional arguments? but (\d+) w\w+
 _MARK = "__ren_checked__"
 # What Python says of integers that it does not write, or that machine types do not hold.
 _OF_INTEGERS = re.compile(r"Exceeds the limit|.*int too (large|big) to convert|cannot fit 'int'")
-# Declared piece of state, set where NumPy is known: the settings of NumPy that calls run in.
-own_errors: list[Callable[[], AbstractContextManager[Any]]] = [nullcontext]
-
-
-class ContextValue(Generic[T]):
-    """Context manager: inside, a context variable has a value, which `with` gives too."""
-
-    __slots__ = ("_token", "_value", "_variable")
-
-    def __init__(self, variable: ContextVar[Any], value: T) -> None:
-        self._variable, self._value = variable, value
-
-    def __enter__(self) -> T:
-        self._token = self._variable.set(self._value)
-        return self._value
-
-    def __exit__(self, *_: object) -> None:
-        self._variable.reset(self._token)
 
 
 def checked_call(
@@ -68,7 +48,7 @@ def checked_call(
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            with own_errors[0]():
+            with own_errors():
                 return function(*args, **kwargs)
         except (ValueError, OverflowError) as error:
             if isinstance(error, RenError) or not _OF_INTEGERS.match(str(error)):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ren.core.calls import deprecated
+from ren.poly.calls import deprecated
 
 HERE = Path(__file__).name
 
