@@ -2,8 +2,7 @@
 
 The function is recorded on placeholders. The ciphertexts are at the top level of trial parameters.
 The context has placeholder keys, and notes the keys that are used. A first recording far above
-level 0 counts the levels downwards. The least depth is the first, from one level fewer on, at which
-nothing runs out of levels.
+level 0 counts the levels downwards. The least depth is the first at which nothing runs out of them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import attrs
@@ -232,29 +230,33 @@ def least_depth(
     A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone. So
     may a map that is encoded at a level.
     """
-    first = partial(_first_depth, function, args, n, wishes)
-    if "bootstrapping" in wishes:
-        return first(checks.DEPTHS[1:])
-    if taken := _levels_taken(function, args, n, wishes):
-        found = first(checks.DEPTHS[taken - 1 :])
-        if found[0].params.depth >= taken or taken == 1:  # else levels are named: fewer may do
-            return found
-    return first(checks.DEPTHS)
+    depths = checks.DEPTHS[1:]
+    if "bootstrapping" not in wishes:
+        depths = checks.DEPTHS[_levels_taken(function, args, n, wishes) :]
+    return _first_depth(function, args, n, wishes, depths)
 
 
 def _levels_taken(
     function: Callable[..., Any], args: tuple[Any, ...], n: int | None, wishes: dict[str, Any]
 ) -> int:
-    """The levels from the top to the lowest result, in one deep recording; 0 where it fails."""
+    """The levels from the top to the lowest result, in one deep recording.
+
+    0 where it fails, or where fewer levels do: programs may name them.
+    """
     degree = n or max(_DEEP_N, min(_degree_of(args), _LARGEST_DEGREE))
-    levels = [_DEEP]
+    quick = {**wishes, "integer_bits": wishes.get("integer_bits") or 10}
+    levels, taken = [_DEEP], 0
     try:
-        params = _parameters(_DEEP, degree, args, {**wishes, "security": None, "integer_bits": 10})
+        params = _parameters(_DEEP, degree, args, {**quick, "security": None})
         with _noting_levels(levels):
             _recorded(function, args, params)
-    except RenError:  # which any depth raises, or it takes more
-        return 0
-    return _DEEP - min(levels)
+        if taken := _DEEP - min(levels):
+            _recorded(function, args, _parameters(taken - 1, n, args, quick))
+    except DepthError:
+        return taken
+    except RenError:  # it is that of the depths
+        pass
+    return 0
 
 
 def _first_depth(
