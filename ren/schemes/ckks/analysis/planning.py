@@ -12,7 +12,7 @@ import logging
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -233,40 +233,6 @@ def least_depth(
     depths = checks.DEPTHS[1:]
     if "bootstrapping" not in wishes:
         depths = checks.DEPTHS[_levels_taken(function, args, n, wishes) :]
-    return _first_depth(function, args, n, wishes, depths)
-
-
-def _levels_taken(
-    function: Callable[..., Any], args: tuple[Any, ...], n: int | None, wishes: dict[str, Any]
-) -> int:
-    """The levels from the top to the lowest result, in one deep recording.
-
-    0 where it fails, or where fewer levels do: programs may name them.
-    """
-    degree = n or max(_DEEP_N, min(_degree_of(args), _LARGEST_DEGREE))
-    quick = {**wishes, "integer_bits": wishes.get("integer_bits") or 10}
-    levels, taken = [_DEEP], 0
-    try:
-        params = _parameters(_DEEP, degree, args, {**quick, "security": None})
-        with _noting_levels(levels):
-            _recorded(function, args, params)
-        if taken := _DEEP - min(levels):
-            _recorded(function, args, _parameters(taken - 1, n, args, quick))
-    except DepthError:
-        return taken
-    except RenError:  # it is that of the depths
-        pass
-    return 0
-
-
-def _first_depth(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    n: int | None,
-    wishes: dict[str, Any],
-    depths: Sequence[int],
-) -> tuple[TrialContext, Recording | LoopRecording]:
-    """The context of the first of some depths that suffices, and the program under it."""
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
     before, repeats = None, 0
@@ -298,6 +264,29 @@ def _first_depth(
         return trial, program
     assert last is not None
     raise last  # no depth suffices
+
+
+def _levels_taken(
+    function: Callable[..., Any], args: tuple[Any, ...], n: int | None, wishes: dict[str, Any]
+) -> int:
+    """The levels from the top to the lowest result, in one deep recording.
+
+    0 where it fails, or where fewer levels do: programs may name them.
+    """
+    degree = n or max(_DEEP_N, min(_degree_of(args), _LARGEST_DEGREE))
+    quick = {**wishes, "integer_bits": wishes.get("integer_bits") or 10}
+    levels, taken = [_DEEP], 0
+    try:
+        params = _parameters(_DEEP, degree, args, {**quick, "security": None})
+        with _noting_levels(levels):
+            _recorded(function, args, params)
+        if taken := _DEEP - min(levels):
+            _recorded(function, args, _parameters(taken - 1, n, args, quick))
+    except DepthError:
+        return taken
+    except RenError:  # it is that of the depths
+        pass
+    return 0
 
 
 def _noting_levels(done: list[int]) -> ContextValue[Any]:
@@ -462,18 +451,20 @@ def _requirements(
 ) -> Requirements:
     """The parameters, keys and costs of a program; with loops of JAX, by the programs in them."""
     if isinstance(program, LoopRecording):
-        plans = [planned.plan for planned in program.programs]
-        runs = [(s.times, plans[s.program]) for s in program.steps if s.program is not None]
+        plans, steps = program.programs, program.steps
+        runs = [(s.times, plans[s.program].plan) for s in steps if s.program is not None]
         sources = [given.source for given in program.inputs]
         inputs = sum(size for *_, size in program.input_counts())
     else:
         plan = plan_of(program.sink)
         runs, sources = [(1, plan)], [node.arg for node in toposort(program.sink) if not node.src]
         inputs = sum(nbytes(given.spec) for given in plan.inputs)
-    graphs = [(times, plan.source.sink) for times, plan in runs if plan.source is not None]
     peak = inputs - trial.left_out(sources) + max((peak_bytes(p) for _, p in runs), default=0)
-    ntts = sum(times * graph_work(sink).limb_ntts for times, sink in graphs)
-    seconds = sum(times * graph_seconds(sink) for times, sink in graphs)
+    ntts, seconds = 0, 0.0
+    for times, plan in runs:
+        assert plan.source is not None  # it was made from a program
+        ntts += times * graph_work(plan.source.sink).limb_ntts
+        seconds += times * graph_seconds(plan.source.sink)
     params, levels, read = trial.params, trial.levels(), {id(source) for source in sources}
     if bootstraps and (above := params.bootstrapping) is not None:
         kinds = [is_complex for is_complex, count in bootstraps for _ in range(count)]
@@ -483,17 +474,15 @@ def _requirements(
     conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
-    relinearization = trial.relinearization_key()
+    whole = trial.relinearization_key()
     return Requirements(
         params,
         rotations=tuple(sorted(rotations)),
         levels=tuple(sorted(rotations.items())),
         conjugation_level=levels.get(conjugation),
         needs_conjugation=conjugation in levels,
-        needs_products=any(
-            id(p.node.arg) in read for p in (*relinearization.b, *relinearization.a)
-        ),
-        bootstraps=len(bootstraps) if params.bootstrapping else 0,
+        needs_products=any(id(p.node.arg) in read for p in (*whole.b, *whole.a)),
+        bootstraps=len(bootstraps),
         peak_bytes=peak,
         limb_ntts=ntts,
         seconds=seconds,
