@@ -25,7 +25,8 @@ class Requirements:
         needs_conjugation: whether it uses the conjugation key.
         needs_products: whether it uses the relinearization key.
         peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results. With
-            loops of JAX the intermediates are those of the largest program in them.
+            loops of JAX the intermediates are those of the largest program in them. For a large
+            program, such as that of many columns, they are estimated.
         limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
             known counts one step.
         seconds: an estimate as one native call, to compare programs by; not a promise. It is for

@@ -278,6 +278,8 @@ def narrowest_plan(n: int, specials: int, request: Request) -> Plan | None:
 
     Its digits are as few as these special primes allow; costs and noise are not compared.
     """
+    if request.q_bits + specials * _LEAST_SPECIAL_BITS > request.limit:
+        return None
     for layout in MAIN_LAYOUTS:
         primes = primes_for(n, specials, layout, request.q_bits)
         walks = _walk(primes, request)
