@@ -292,7 +292,7 @@ def counts(program: Counted) -> Counts:
         wishes, ntts, bootstraps = {"bootstrapping": True}, found.limb_ntts, found.bootstraps
     n = None if program.is_bootstrapped else N
     with with_around(bootstraps=[]):
-        trial, recording = planning.least_depth(program.function, program.args, n, 1, wishes, None)
+        trial, recording = planning.least_depth(program.function, program.args, n, wishes)
     nodes = toposort(recording.sink)
     switches = sum(node.op is ops.MODDOWN for node in nodes) // 2
     rotations = sum(node.op is ops.AUTOMORPHISM for node in nodes) // 2

@@ -14,7 +14,7 @@ from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.memory import memory_plan, peak, temporaries
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import nbytes
-from ren.lowering.runtime.native_calls import native_calls
+from ren.lowering.runtime.native_calls import held_bytes, native_calls
 
 
 @closed()
@@ -111,15 +111,15 @@ def memory_of(plan: Plan) -> MemoryReport:
     )
 
 
-def bytes_of_run(plan: Plan) -> int:
-    """The most bytes of one run, planned, with its inputs, in the form that it takes by default.
+def peak_bytes(plan: Plan) -> int:
+    """The most bytes of one run besides its inputs, in the form that it takes by default.
 
     A plan of native calls is not divided into units for it.
     """
-    calls, inputs = native_calls(plan.source), sum(nbytes(i.spec) for i in plan.inputs)
-    if isinstance(calls, Unsupported) or plan.source is None:
-        return memory_of(plan).peak_bytes + inputs
-    return sum(nbytes(r.spec) for r in set(plan.source.sink.src)) + calls.held_bytes + inputs
+    assert plan.source is not None  # it was made from a program
+    if isinstance(held := held_bytes(plan.source), Unsupported):
+        return units_report(plan).peak_bytes
+    return sum(nbytes(r.spec) for r in set(plan.source.sink.src)) + held
 
 
 def units_report(plan: Plan) -> MemoryReport:

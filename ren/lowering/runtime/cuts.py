@@ -9,8 +9,9 @@ So a factor and the table of its rotation belong to one part.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ren.core import op as ops
 from ren.core.node import Node
@@ -25,6 +26,7 @@ MANY_ROWS = 20_000
 _TABLED = frozenset({ops.PERMUTE, ops.FLIP})
 _ALIASES = frozenset({ops.VIEW, ops.JOIN, ops.PART, ops.STACK})  # rows of what they read
 _APART = frozenset({ops.MAC, ops.PART})  # take an axis of the first source apart
+_MADE = frozenset({ops.STACK, ops.MIX})  # make an axis that is taken apart
 
 
 def parts_of(group: list[Node], roots: Iterable[Node]) -> list[list[Node]]:
@@ -54,6 +56,34 @@ def halves(part: list[Node], roots: Iterable[Node]) -> tuple[list[Node], list[No
     quarter = len(part) // 4
     end = _cut(part, frozenset(roots), quarter + 1, len(part) - quarter)
     return part[:end], part[end:]
+
+
+def size_of(order: Sequence[Node], threads: int) -> tuple[int, int]:
+    """About the limb rows of a whole program, and the bytes that wait between its phases.
+
+    Positions of an axis that is taken apart wait together. Of others, as many as threads do.
+
+    Args:
+        order: nodes after the passes of algebra, without leaves, in topological order.
+        threads: as of `bytes_between`.
+    """
+    apart = {s for s in _taken_apart(order) if s.spec.batch}
+    for _ in range(2):  # what meets in an operation is alike
+        for node in order:
+            if node.spec.batch and (
+                node.op in _MADE or (node.op not in _APART and not apart.isdisjoint(node.src))
+            ):
+                apart.add(node)
+        for node in reversed(order):
+            if node in apart and node.op is not ops.STACK:
+                src = node.src[node.op in _APART :]
+                apart.update(s for s in src if s.spec.batch)
+
+    def positions(node: Node) -> int:
+        whole = math.prod(node.spec.batch[:1]) if node in apart else 1
+        return whole * min(math.prod(node.spec.batch) // whole, threads)
+
+    return sum(_rows(node, apart) for node in order), _bytes_between(order, positions)
 
 
 def _fits(part: Sequence[Node], longest: int) -> bool:
@@ -138,8 +168,8 @@ def _is_conversion(node: Node) -> bool:
     return node.op is ops.CONVERT
 
 
-def _bytes_between(part: Sequence[Node]) -> int:
-    """The most bytes of values that wait between two phases, without batch axes: an upper bound.
+def _bytes_between(part: Sequence[Node], positions: Callable[[Node], int] = lambda node: 1) -> int:
+    """The most bytes of values that wait between two phases, of so many positions: an upper bound.
 
     What is made of inputs alone is made where it is read, and so is more: a third may remain.
     Conversions divide the phases of rows. All rows of a phase are computed before the next one.
@@ -163,7 +193,7 @@ def _bytes_between(part: Sequence[Node]) -> int:
     change = Counter[int]()
     for node in part:
         if node.op not in _ALIASES and until.get(node, 0) > phase[node]:
-            size = 4 * node.spec.ring.limbs * node.spec.ring.n
+            size = 4 * node.spec.ring.limbs * node.spec.ring.n * positions(node)
             change[phase[node]] += size
             change[until[node]] -= size
     most = total = 0

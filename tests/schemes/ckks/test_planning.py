@@ -10,6 +10,9 @@ import pytest
 
 import ren
 from ren.core.errors import ParameterError
+from ren.core.node import next_serial
+from ren.lowering.backends.native import bytecode
+from ren.lowering.runtime import native_calls
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding import encoder, plaintext
 from ren.schemes.ckks.noise.around import around, with_around
@@ -259,7 +262,7 @@ def test_a_plaintext_in_a_plan_is_encoded_again_in_another_shape():
     ],
 )
 def test_a_level_that_no_depth_raises_is_told_at_once(function):
-    with pytest.raises(ckks.DepthError, match=r"^No depth suffices(.|\n)*at level 0 of 2\d\."):
+    with pytest.raises(ckks.DepthError, match=r"^No depth suffices(.|\n)*at level 0 of \d\."):
         ren.plan(function, ckks.spec(4))
 
 
@@ -276,6 +279,53 @@ def test_what_fails_alike_at_many_depths_is_tried_further():
     for below in (5, 20):
         found = ren.plan(lambda x, k=below: x.drop_to(max(0, x.level - k)) * x, ckks.spec(4))
         assert found.depth == below + 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x**256, lambda x: x**256 + x.rotate(1), lambda x: ckks.math.sign(x, gap=0.01)],
+)
+def test_a_plan_records_a_function_few_times_however_deep_it_is(function):
+    depths = []
+
+    def f(x):
+        depths.append(x.params.depth)
+        return function(x)
+
+    plan = ren.plan(f, ckks.spec(9), **SMALL)
+    assert plan.depth >= 8 and len(depths) <= 4
+    assert set(depths[1:]) == {plan.depth - 1, plan.depth}  # after one that counts levels
+
+
+def test_a_plan_of_many_columns_makes_few_nodes_and_no_native_code(monkeypatch):
+    """Nodes grow no faster than the columns; printing a plan makes none."""
+    lowered = lambda *_: pytest.fail("a large program was lowered")  # noqa: E731
+    monkeypatch.setattr(bytecode, "lowered", lowered)
+
+    def made(columns: int) -> int:
+        before = next_serial()
+        plan = ren.plan(lambda x: x.var(axis=0), ckks.spec((400, columns), pack="columns"), **SMALL)
+        after = next_serial()
+        assert "peak memory" in str(plan) and next_serial() == after + 1
+        return after - before
+
+    few, more, many = map(made, (12, 24, 36))
+    assert many - more <= 1.1 * (more - few)
+
+
+@pytest.mark.parametrize(
+    ("function", "spec"),
+    [
+        (lambda x: x.var(axis=0), ckks.spec((400, 12), pack="columns")),
+        (ckks.stats.cov, ckks.spec((100, 4), pack="columns")),
+    ],
+)
+def test_the_memory_of_a_large_program_is_estimated(monkeypatch, function, spec):
+    """Within a tenth of that of its calls, although these are not lowered."""
+    made = [ren.plan(function, spec, **SMALL).peak_bytes]
+    monkeypatch.setattr(native_calls, "FEW_ROWS", 1 << 30)
+    made.append(ren.plan(function, spec, **SMALL).peak_bytes)
+    assert made[0] != made[1] and abs(made[0] / made[1] - 1) < 0.1
 
 
 def test_debugging_sees_the_operations_of_a_plan():

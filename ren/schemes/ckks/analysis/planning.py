@@ -1,8 +1,8 @@
 """`ren.plan`: what a function of ciphertexts needs, from shapes alone, before there is any key.
 
 The function is recorded on placeholders. The ciphertexts are at the top level of trial parameters.
-The context has placeholder keys, and notes the keys that are used. The least depth is the first at
-which nothing runs out of levels.
+The context has placeholder keys, and notes the keys that are used. A first recording far above
+level 0 counts the levels downwards. The least depth is the first at which nothing runs out of them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import functools
 import logging
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -20,27 +19,27 @@ import jax
 import numpy as np
 
 from ren.capture.capture import Recording, record
-from ren.capture.loop_reports import cost_of_steps, times_of
+from ren.capture.loop_reports import times_of
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import Structure, take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core.context_values import Changed
 from ren.core.errors import DepthError, LoopError, ParameterError, RenError
-from ren.core.node import Node, collector_paused, toposort
+from ren.core.node import collector_paused, toposort
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.jit import Jitted
 from ren.lowering.devices.devices import is_tracing
-from ren.lowering.inspect.memory_report import bytes_of_run, memory_of
+from ren.lowering.inspect.memory_report import peak_bytes
 from ren.lowering.plan.cost import graph_seconds, graph_work
-from ren.lowering.plan.plan import Plan
+from ren.lowering.program.steps import nbytes
 from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
 from ren.poly.poly import from_array
 from ren.poly.realization import LoopNeeded, is_capturing
-from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
+from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.analysis.trial_context import MakePoly, TrialContext
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.bootstrapping.bootstrap import MARK
@@ -62,9 +61,8 @@ from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
 
 _LARGEST_DEGREE = 1 << 17
-# Of one error, at the same place and level, until no larger depth is tried. A function may ask for
-# `x.level`, so that they are many. With bootstraps a trial takes a second.
-_REPEATS = {False: 24, True: 6}
+_REPEATS = 6  # of one error, at the same place and level, until no larger depth is tried
+_DEEP, _DEEP_N = 40, 1 << 13  # where levels are counted: deeper than most, and found at once
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
 _log = logging.getLogger("ren")
 
@@ -89,8 +87,7 @@ class VectorSpec:
     ) -> Recording | LoopRecording:
         """The program that `ren.xpr` and `ren.stages` show, at the least depth."""
         given = functools.wraps(function)(lambda args, kwargs: function(*args, **kwargs))
-        longest = _longest(_specs((args, kwargs)))
-        return least_depth(given, (args, kwargs), None, longest, {}, None)[1]
+        return least_depth(given, (args, kwargs), None, {})[1]
 
 
 def spec(
@@ -193,13 +190,15 @@ def plan(
             " ".join(own) or bind,
         )
     args = jax.tree.map(_as_spec, args, is_leaf=_is_leaf)
-    if not (specs := _specs(args)):
+    if not _specs(args):
         raise ParameterError(
             "ren.plan() got no ckks.spec among the arguments.",
             "A spec stands for an argument that will be encrypted.",
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
-    wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
+    wishes = {
+        "scale_bits": scale_bits, "security": security, "slots": slots, "integer_bits": integer_bits
+    }  # fmt: skip
     checks.check_bootstrapping(bootstrapping)
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
@@ -208,63 +207,40 @@ def plan(
     counted: list[tuple[bool, int]] = []
     with collector_paused(), with_around(bootstraps=counted):
         while True:
-            trial, program = least_depth(function, args, n, _longest(specs), wishes, integer_bits)
+            trial, program = least_depth(function, args, n, wishes)
             if terms is None or not raise_scale(trial._results, terms, wishes):
                 break
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
             _prepare(function, args, trial)
-    if isinstance(program, LoopRecording):
-        read = [given.source for given in program.inputs]
-        costs = partial(_costs_of_loops, program)
-        times = times_of(program.traced.jaxpr, MARK)
-        bootstraps = [bootstraps[i] for i, k in times.items() for _ in range(k)]
-    else:
-        read = [node.arg for node in toposort(program.sink) if not node.src]
-        costs = partial(_costs, program.sink)
-    return _with_bootstraps(_requirements(trial, read, costs), bootstraps)
-
-
-def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) -> Requirements:
-    above = found.params.bootstrapping
-    if above is None or not bootstraps:
-        return found
-    runs = [is_complex for is_complex, count in bootstraps for _ in range(count)]
-
-    def costs() -> Costs:
-        return Costs(
-            limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in runs),
-            seconds=found.seconds + sum(seconds_of(above.chain, c) for c in runs),
-            peak_bytes=found.peak_bytes + above.key_nbytes + above.plaintext_nbytes,
-        )
-
-    return attrs.evolve(found, bootstraps=len(bootstraps), costs=Measured(costs))
+        if isinstance(program, LoopRecording):
+            times = times_of(program.traced.jaxpr, MARK)
+            bootstraps = [bootstraps[i] for i, k in times.items() for _ in range(k)]
+        return _requirements(trial, program, bootstraps)
 
 
 def least_depth(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    n: int | None,
-    longest: int,
-    wishes: dict[str, Any],
-    integer_bits: int | None,
+    function: Callable[..., Any], args: tuple[Any, ...], n: int | None, wishes: dict[str, Any]
 ) -> tuple[TrialContext, Recording | LoopRecording]:
     """The context of the least depth that suffices, and the program under it.
 
     A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone. So
     may a map that is encoded at a level.
     """
+    depths = checks.DEPTHS[1:]
+    if "bootstrapping" not in wishes:
+        depths = checks.DEPTHS[_levels_taken(function, args, n, wishes) :]
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
-    before, repeats, most = None, 0, _REPEATS["bootstrapping" in wishes]
-    for depth in checks.DEPTHS[1:] if "bootstrapping" in wishes else checks.DEPTHS:
-        params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
-        done: list[str] = []
+    before, repeats = None, 0
+    for depth in depths:
+        params = _parameters(depth, n, args, wishes)
+        done: list[int] = []
         try:
-            with _noting_operations(done):
+            with _noting_levels(done):
                 program, trial, bits = _recorded(function, args, params)
-                if integer_bits is None and bits > params.integer_bits:
-                    params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
+                if wishes.get("integer_bits") is None and bits > params.integer_bits:
+                    params = _parameters(depth, n, args, {**wishes, "integer_bits": bits})
                     program, trial, _ = _recorded(function, args, params)
         except (DepthError, ParameterError) as error:
             if isinstance(error, ParameterError) and error.fact != "level beyond":
@@ -274,8 +250,8 @@ def least_depth(
             reached = error.given.removesuffix(f" of {params.depth}."), len(done)
             repeats = repeats + 1 if reached == before else 0
             before = reached if isinstance(error, DepthError) else None
-            if repeats == most:
-                raise _held(error, most) from None
+            if repeats == _REPEATS:
+                raise _held(error) from None
             continue
         except LoopError as error:
             misfit = misfit or (depth, error)
@@ -287,23 +263,46 @@ def least_depth(
     raise last  # no depth suffices
 
 
-def _noting_operations(done: list[str]) -> Changed[Around]:
-    """Adds the name of each operation that ends to `done`; `ckks.debug` sees them too."""
+def _levels_taken(
+    function: Callable[..., Any], args: tuple[Any, ...], n: int | None, wishes: dict[str, Any]
+) -> int:
+    """The levels from the top to the lowest result, in one deep recording.
+
+    0 where it fails, or where fewer levels do: programs may name them.
+    """
+    degree = n or max(_DEEP_N, min(_degree_of(args), _LARGEST_DEGREE))
+    quick = {**wishes, "integer_bits": wishes.get("integer_bits") or 10}
+    levels, taken = [_DEEP], 0
+    try:
+        params = _parameters(_DEEP, degree, args, {**quick, "security": None})
+        with _noting_levels(levels):
+            _recorded(function, args, params)
+        if taken := _DEEP - min(levels):
+            _recorded(function, args, _parameters(taken - 1, n, args, quick))
+    except DepthError:
+        return taken
+    except RenError:  # it is that of the depths
+        pass
+    return 0
+
+
+def _noting_levels(done: list[int]) -> Changed[Around]:
+    """Adds the level that each operation ends at to `done`; `ckks.debug` sees them too."""
     observe = around().watcher
 
-    def noted(name: str, *seen: Any) -> None:
-        done.append(name)
+    def noted(*seen: Any) -> None:
+        done.append(seen[-1].level)
         if observe is not None:
-            observe(name, *seen)
+            observe(*seen)
 
     return with_around(watcher=noted)
 
 
-def _held(error: RenError, repeats: int) -> DepthError:
+def _held(error: RenError) -> DepthError:
     """The error of a function that fails at the same place and level at so many depths."""
     return DepthError(
         f"No depth suffices, as it seems. {error.given}",
-        f"{error.needed} That level did not rise over {repeats + 1} depths: what is encoded at a "
+        f"{error.needed} That level did not rise over {_REPEATS + 1} depths: what is encoded at a "
         "level, drop_to(level) or bootstrap(level=) holds it.",
         "Use a higher level, or leave it out.",
     )
@@ -314,8 +313,10 @@ def _specs(args: Any) -> list[VectorSpec]:
     return [value for value in leaves if isinstance(value, VectorSpec)]
 
 
-def _longest(specs: list[VectorSpec]) -> int:
-    return max((s.vectors[-1] for s in specs if s.shape), default=1)
+def _degree_of(args: Any) -> int:
+    """The least degree at which one ciphertext holds each of the vectors."""
+    longest = max((s.vectors[-1] for s in _specs(args) if s.shape), default=1)
+    return 2 << (longest - 1).bit_length()
 
 
 def _as_spec(value: Any) -> Any:
@@ -331,14 +332,14 @@ def _as_spec(value: Any) -> Any:
     return VectorSpec(shape, layout.is_complex, packing=Packing(name))
 
 
-def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any]) -> Parameters:
+def _parameters(depth: int, n: int | None, args: Any, wishes: dict[str, Any]) -> Parameters:
     """The parameters of a depth; a free degree is raised until one ciphertext holds a vector."""
     if bootstrapping := wishes.get("bootstrapping"):
         given = {k: v for k, v in wishes.items() if k != "bootstrapping"}
         levels = None if bootstrapping == "auto" else depth
         return Parameters.for_bootstrapping(levels, n=n, is_automatic=levels is None, **given)
     params = Parameters.for_depth(depth, n=n, **wishes)
-    needed = 2 << (longest - 1).bit_length()  # beyond every degree, vectors are cut into blocks
+    needed = _degree_of(args)  # beyond every degree, vectors are cut into blocks
     if n is None and params.n < needed <= _LARGEST_DEGREE:
         return Parameters.for_depth(depth, n=needed, **wishes)
     return params
@@ -444,49 +445,43 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 
 
 def _requirements(
-    trial: TrialContext, sources: Sequence[Any], costs: Callable[[int], Costs]
+    trial: TrialContext, program: Recording | LoopRecording, bootstraps: list[tuple[bool, int]]
 ) -> Requirements:
-    """The parameters and keys of a program with these inputs; costs are without those left out."""
+    """The parameters, keys and costs of a program; with loops of JAX, by the programs in them."""
+    if isinstance(program, LoopRecording):
+        plans, steps = program.programs, program.steps
+        runs = [(s.times, plans[s.program].plan) for s in steps if s.program is not None]
+        sources = [given.source for given in program.inputs]
+        inputs = sum(size for *_, size in program.input_counts())
+    else:
+        plan = plan_of(program.sink)
+        runs, sources = [(1, plan)], [node.arg for node in toposort(program.sink) if not node.src]
+        inputs = sum(nbytes(given.spec) for given in plan.inputs)
+    peak = inputs - trial.left_out(sources) + max((peak_bytes(p) for _, p in runs), default=0)
+    ntts, seconds = 0, 0.0
+    for times, plan in runs:
+        assert plan.source is not None  # it was made from a program
+        ntts += times * graph_work(plan.source.sink).limb_ntts
+        seconds += times * graph_seconds(plan.source.sink)
     params, levels, read = trial.params, trial.levels(), {id(source) for source in sources}
+    if bootstraps and (above := params.bootstrapping) is not None:
+        kinds = [is_complex for is_complex, count in bootstraps for _ in range(count)]
+        ntts += sum(work_of(above.chain, c).limb_ntts for c in kinds)
+        seconds += sum(seconds_of(above.chain, c) for c in kinds)
+        peak += above.key_nbytes + above.plaintext_nbytes
     conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
-    relinearization = trial.relinearization_key()
-    polys, left_out = (*relinearization.b, *relinearization.a), trial.left_out(sources)
+    whole = trial.relinearization_key()
     return Requirements(
         params,
         rotations=tuple(sorted(rotations)),
         levels=tuple(sorted(rotations.items())),
         conjugation_level=levels.get(conjugation),
         needs_conjugation=conjugation in levels,
-        needs_products=any(id(p.node.arg) in read for p in polys),
-        costs=Measured(partial(costs, left_out)),
-    )
-
-
-def _costs(sink: Node, left_out: int) -> Costs:
-    plan = plan_of(sink)
-    sink = _graph(plan)
-    return Costs(
-        peak_bytes=bytes_of_run(plan) - left_out,
-        limb_ntts=graph_work(sink).limb_ntts,
-        seconds=graph_seconds(sink),
-    )
-
-
-def _graph(plan: Plan) -> Node:
-    assert plan.source is not None  # it was made from a program
-    return plan.source.sink
-
-
-def _costs_of_loops(recording: LoopRecording, left_out: int) -> Costs:
-    """The costs of a function with loops of JAX, by the programs in them."""
-    steps, plans = recording.steps, [program.plan for program in recording.programs]
-    runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]
-    inputs = sum(size for *_, size in recording.input_counts())
-    peak = max((memory_of(plan).peak_bytes for plan in plans), default=0)
-    return Costs(
-        peak_bytes=inputs + peak - left_out,
-        limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
-        seconds=sum(times * graph_seconds(_graph(plan)) for times, plan in runs),
+        needs_products=any(id(p.node.arg) in read for p in (*whole.b, *whole.a)),
+        bootstraps=len(bootstraps),
+        peak_bytes=peak,
+        limb_ntts=ntts,
+        seconds=seconds,
     )

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 
 from ren.core import html
-from ren.core.attributes import Unchanging, closed
-from ren.core.node import collector_paused
+from ren.core.attributes import closed
 from ren.core.text_table import columns, duration, size
 from ren.lowering.plan.cost import rates
 from ren.schemes.ckks.parameters.parameters import Parameters
-
-
-@attrs.frozen
-class Costs:
-    """Memory and time of one run, as `Requirements` tells them."""
-
-    peak_bytes: int
-    limb_ntts: int
-    seconds: float
-    machine: str = attrs.field(factory=lambda: rates().machine)
-
-
-class Measured(Unchanging):
-    """Costs that are found when they are first asked for: that takes longer than the keys do."""
-
-    def __init__(self, find: Callable[[], Costs]) -> None:
-        self._find: Callable[[], Costs] | None = find
-        self._found: Costs | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> Costs:
-        with self._lock:
-            if self._found is None:
-                assert self._find is not None
-                with collector_paused():
-                    self._found, self._find = self._find(), None
-            return self._found
-
-    def __reduce__(self) -> Any:
-        return _found, (self(),)
-
-
-def _found(costs: Costs) -> Measured:
-    return Measured(lambda: costs)
 
 
 @closed()
@@ -63,7 +25,8 @@ class Requirements:
         needs_conjugation: whether it uses the conjugation key.
         needs_products: whether it uses the relinearization key.
         peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results. With
-            loops of JAX the intermediates are those of the largest program in them.
+            loops of JAX the intermediates are those of the largest program in them. For a large
+            program, such as that of many columns, they are estimated.
         limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
             known counts one step.
         seconds: an estimate as one native call, to compare programs by; not a promise. It is for
@@ -75,10 +38,13 @@ class Requirements:
     rotations: tuple[int, ...]
     needs_conjugation: bool
     needs_products: bool
-    _costs: Measured = attrs.field(alias="costs", eq=False, repr=False)
+    peak_bytes: int = attrs.field(eq=False, repr=False)
+    limb_ntts: int = attrs.field(eq=False, repr=False)
+    seconds: float = attrs.field(eq=False, repr=False)
     bootstraps: int = 0
     _levels: tuple[tuple[int, int], ...] = attrs.field(alias="levels", default=(), repr=False)
     conjugation_level: int | None = None
+    _machine: str = attrs.field(factory=lambda: rates().machine, eq=False, repr=False)
 
     @property
     def rotation_levels(self) -> dict[int, int]:
@@ -115,21 +81,6 @@ class Requirements:
             + (above.key_nbytes if above and self.bootstraps else 0)
         )
 
-    @property
-    def peak_bytes(self) -> int:
-        """Bytes of one run at the most, planned."""
-        return self._costs().peak_bytes
-
-    @property
-    def limb_ntts(self) -> int:
-        """Transforms of one limb each, in one run."""
-        return self._costs().limb_ntts
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of one run, as estimated."""
-        return self._costs().seconds
-
     def _galois_levels(self) -> list[int]:
         """The highest level of each rotation key, and of the conjugation key."""
         levels = [level for _, level in self._levels]
@@ -163,5 +114,5 @@ class Requirements:
             *self._bootstrap_rows(),
             ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
             ("limb-NTTs", f"{self.limb_ntts:,}"),
-            ("estimated", f"{duration(self.seconds)} {self._costs().machine}"),
+            ("estimated", f"{duration(self.seconds)} {self._machine}"),
         ]

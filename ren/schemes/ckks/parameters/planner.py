@@ -35,6 +35,7 @@ from ren.schemes.ckks.parameters.primes import (
     VERY_MANY_DIGITS,
     Primes,
     guard_prime,
+    largest_primes,
     primes_for,
 )
 from ren.schemes.rlwe.security import MAX_LOG_QP, max_log_qp
@@ -277,6 +278,8 @@ def narrowest_plan(n: int, specials: int, request: Request) -> Plan | None:
 
     Its digits are as few as these special primes allow; costs and noise are not compared.
     """
+    if request.q_bits + specials * _LEAST_SPECIAL_BITS > request.limit:
+        return None
     for layout in MAIN_LAYOUTS:
         primes = primes_for(n, specials, layout, request.q_bits)
         walks = _walk(primes, request)
@@ -350,8 +353,8 @@ def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple
         probe = primes_for(n, k, layout, request.q_bits)
         walks = _walk(probe, free)
         bits, limbs = probe.bits(walks.sets, walks.most), walks.most.sum(1)
-        if len(limbs):
-            break
+        if len(limbs) or max(probe.mains) < largest_primes(n, _PROBES[-1])[-1]:
+            break  # or the mains are those of each k, which has less room
     floors = []
     for k, guard in product(range(1, limbs.max(initial=0) + 1), request.guards):
         extra = math.log2(guard_prime(n)) if guard else 0.0
@@ -377,8 +380,10 @@ def _walk(primes: Primes, request: Request) -> _Walks:
     if request.dnum:
         room = min(room, request.dnum * primes.special_bits)
     walks = _starts(primes, request.scale_bits + request.integer_bits)
-    for _ in range(request.depth):
-        walks = walks.keep(primes.bits(walks.sets, walks.most) <= room)
+    for left in range(request.depth, 0, -1):
+        # The sum of the drifts that are left, and those at both ends, are in the last modulus.
+        top = walks.log_q + left * (request.scale_bits - MAX_DRIFT) - 3 * MAX_DRIFT
+        walks = walks.keep(np.maximum(primes.bits(walks.sets, walks.most), top) <= room)
         if not len(walks.sets):
             break
         walks = _climb(primes, walks, request.scale_bits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from heapq import merge
 from itertools import islice, zip_longest
 
 import attrs
@@ -89,9 +90,8 @@ def guard_prime(n: int) -> int:
 def nearest_primes(n: int, width: float, count: int, stop: int) -> tuple[int, ...]:
     """The `count` primes below `stop` nearest to 2^`width`, in bits; nearest first."""
     centre = min(round(2**width), stop)
-    near = list(islice(ntt_primes_below(n, centre), count))
-    near += islice(ntt_primes_from(n, centre, stop), count)
-    return tuple(sorted(near, key=lambda p: abs(math.log2(p) - width))[:count])
+    sides = ntt_primes_below(n, centre), ntt_primes_from(n, centre, stop)
+    return tuple(islice(merge(*sides, key=lambda p: abs(math.log2(p) - width)), count))
 
 
 @lru_cache(maxsize=16)
