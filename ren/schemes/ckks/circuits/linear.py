@@ -22,21 +22,19 @@ from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
 from ren.poly.symbolic import derived
-from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
+from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import reshape_text
 from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.circuits.matrix_checks import are_entries, entries_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
-    known_length,
     with_fields,
 )
 from ren.schemes.ckks.encoding.plaintext import encode, integer_ring, periodic_ring
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
 from ren.schemes.slots.diagonals import Place, Placement, Split, best_placement
@@ -421,30 +419,3 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     can_replicate, period = not tail.has_leftovers, 0 if is_columns(ct) else tail.period
     result = encoded(m, ct.params, ct.level, None, label, can_replicate, period) @ ct
     return with_type(result, None if in_circuit() else of_result(ct, matrix))
-
-
-@circuit("a rotation of a vector in several blocks")
-def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
-    """result[i] = x[i + steps] of a vector that is cut into blocks: one level.
-
-    Args:
-        ct: the vector.
-        steps: of any sign and size.
-        is_cyclic: whether it is cyclic over the length; else over all slots of the blocks, beyond
-            the length zeros.
-    """
-    length = known_length(ct) or 1
-    whole = length if is_cyclic else ct.slots * ct.layout.blocks
-    steps %= whole  # it may be of any size
-    if not steps:
-        return ct
-    need_level(ct, 1, "A rotation of a vector across the blocks that it is cut into")
-    rows = np.arange(length)
-    columns = (rows + steps) % whole
-    held = columns < length
-    places = rows[held], columns[held]
-    matrix = Entries(np.ones(len(places[0])), (length, length), places)
-    label = ct.layout.shape if ct.layout.has_shape else None
-    result = encoded(matrix, ct.params, ct.level, None, label) @ ct
-    span = ct.span if is_cyclic else hull(ct.span, Span(0.0, 0.0))
-    return with_type(with_span(result, span), ct.stated_dtype)

@@ -24,10 +24,10 @@ from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, wit
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_product, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
+from ren.schemes.ckks.arithmetic.rotation import cleared, rotate, rotations_summed
 from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits import map_serialization
-from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.stacking import as_blocks, blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext, expanded

@@ -36,11 +36,16 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import check_automatic
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic, has_to_be_cleared
+from ren.schemes.ckks.arithmetic.rotation import (
+    cleared,
+    conjugate,
+    cyclic,
+    has_to_be_cleared,
+    summed_from,
+)
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
 from ren.schemes.ckks.circuits import reductions, tables
-from ren.schemes.ckks.circuits.shaping import blocks_of
-from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
+from ren.schemes.ckks.circuits.stacking import beside_blocks, blocks_of, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -51,7 +56,6 @@ from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.readable import Noise
-from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 
 _FEW = 3  # columns that are not paired, which saves a key
@@ -196,11 +200,7 @@ def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
         few = 4 if 4 * terms <= count and shift.bit_length() % 2 else 2  # a power of 4
         result = reduce(add, [cyclic(result, i * shift) for i in range(few)])
         terms *= few
-    if result is x:
-        return x
-    added = (count - 1) * switch_sigma(result.params, result.level) ** 2
-    rule = partial(noises.of_rotations, count=count, step=step, slots=x.slots, added=added)
-    return with_noise(result, lambda noise: rule(x.noise, noise))
+    return summed_from(x, result, count, step, count - 1)
 
 
 def _twice_sums(x: CiphertextT) -> CiphertextT:

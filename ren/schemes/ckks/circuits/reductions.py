@@ -27,9 +27,14 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotate
+from ren.schemes.ckks.arithmetic.rotation import (
+    cleared,
+    has_to_be_cleared,
+    rotate,
+    rotations_summed,
+)
 from ren.schemes.ckks.circuits.moves import moved
-from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.stacking import blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,

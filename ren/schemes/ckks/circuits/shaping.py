@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.poly import Poly, batching
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
-from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
+from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import (
-    evolve,
     evolve_layout,
-    kept_to,
     need_level,
     relabelled,
-    with_noise,
     with_span,
     within_that_of,
 )
@@ -31,7 +27,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     same,
     with_type,
 )
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (
     batch_axes,
@@ -41,6 +37,8 @@ from ren.schemes.ckks.arithmetic.shapes import (
     shape_text,
     shapes_of,
 )
+from ren.schemes.ckks.circuits.moves import moved
+from ren.schemes.ckks.circuits.stacking import as_blocks, blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -48,13 +46,12 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
 )
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
-from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.rlwe.active_context import called
+from ren.schemes.slots.planner import gather
 
 
 @circuit("mask()")
@@ -201,23 +198,18 @@ def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
 
 
 def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
-    """A slice of a vector that is cut: where it lies across blocks, two of them make each."""
+    """A slice of a vector that is cut: across blocks a matrix makes each of two of them."""
     first, offset = divmod(start, ct.slots)
-    parts = blocks_of(ct)[first : -(-stop // ct.slots)]
-    count, ahead = -(-(stop - start) // ct.slots), np.arange(ct.slots) < ct.slots - offset
+    parts = slice(first, -(-stop // ct.slots))
     with called(f"ct[{start}:{stop}]"):
-        if len(parts) > 1 and offset:
-            need_level(ct, 1, "A slice of a vector across the blocks that it is cut into")
-        moved = [cyclic(part, offset) for part in parts]
-        if len(parts) > 1 and offset:
-            masks = [encode(m, ct.params, ct.level) for m in (ahead, ~ahead)]
-            fronts, behind = ([multiply_plain(x, m) for x in moved] for m in masks)
-            moved = [
-                kept_to(add(x, y), part)
-                for x, y, part in zip(fronts, behind[1:], moved, strict=False)
-            ] + fronts[-1:]
-    result = as_blocks(moved[:count], length=stop - start, shape=None, tail=LEFTOVERS)
-    return with_span(result, ct.span)
+        if offset and parts.stop - first > 1:
+            source = gather(np.arange(start, stop), known_length(ct) or 1)
+            what = "A slice of a vector across the blocks that it is cut into"
+            result = moved(ct, source, what)
+        else:
+            turned = [cyclic(part, offset) for part in blocks_of(ct)[parts]]
+            result = as_blocks(turned, length=stop - start, shape=None, tail=LEFTOVERS)
+    return with_type(with_span(result, ct.span), ct.stated_dtype)
 
 
 def reshape(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
@@ -298,8 +290,7 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
             "Copies along its last axis do not stand one after another.",
             f"Make it a vector, {reshape_text(ct)}, or broadcast it against an array of ones.",
         )
-    result = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    result = relabelled(result, count * length, ZEROS)
+    result = moved(ct, gather(np.arange(count * length) % length, length), "tile()")
     return result if shape is None else reshaped(result, (*shape[:-1], count * length))
 
 
@@ -362,21 +353,6 @@ def _padded_array(x: Any, size: int) -> NDArray:
         )
     behind = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
     return np.pad(values, behind)
-
-
-def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
-    """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
-    result, terms, switches = ct, 1, 0
-    for bit in bin(count)[3:]:
-        result, terms = add(result, cyclic(result, terms * step)), 2 * terms
-        switches = 2 * switches + 1  # as often each key switch stands in the sum
-        if bit == "1":
-            result, terms, switches = add(ct, cyclic(result, step)), terms + 1, switches + 1
-    if result is ct:
-        return ct
-    added = switches * switch_sigma(result.params, result.level) ** 2
-    rule = partial(noises.of_rotations, count=count, step=step, slots=ct.slots, added=added)
-    return with_noise(result, lambda noise: rule(ct.noise, noise))
 
 
 @circuit("concat()")
@@ -444,49 +420,3 @@ def _vector_length(ct: CiphertextData, what: str) -> int:
             "ct[i] + np.zeros(1) is a vector of one.",
         )
     return length
-
-
-# ------------------------------------------------------------------- blocks
-
-# Vectors longer than the slots are cut; blocks are the last batch axis. Steps of programs take them
-# apart and put them together: in captured functions, and under JAX's transformations too.
-
-
-def blocks_of(x: CiphertextT) -> list[CiphertextT]:
-    """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
-    if x.layout.blocks == 1:
-        return [x]
-    x = normal(x)
-    return [_block(x, i) for i in range(x.layout.blocks)]
-
-
-@operation("a block", lambda x, index: x[..., index, :])
-def _block(x: CiphertextT, index: int) -> CiphertextT:
-    def block(p: Poly) -> Poly:
-        """One without the axis, or of size 1 there, is that of all blocks."""
-        if len(p.shape) < rank:
-            return p
-        return batching.item(p, index if p.shape[-3] > 1 else 0)
-
-    rank = max(len(p.shape) for p in x.polys)
-    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
-    noise = noises.item(x.noise, index)
-    return evolve(x, tuple(map(block, x.polys)), noise, layout=layout)
-
-
-def as_blocks(parts: Sequence[CiphertextT], **layout: Any) -> CiphertextT:
-    """The blocks, all at one level, as one ciphertext of this layout; one block stays as it is."""
-    result = parts[0] if len(parts) == 1 else _beside(*parts)
-    return evolve_layout(result, blocks=len(parts), **layout)
-
-
-@operation("blocks", lambda *parts: np.stack(parts, -2))
-def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
-    normals = [normal(x) for x in (first, *rest)]
-    polys = tuple(
-        batching.stacked(halves, -1) for halves in zip(*(x.polys for x in normals), strict=True)
-    )
-    noise = noises.side_by_side([x.noise for x in normals])
-    count = len(normals)
-    layout = Layout(count * first.slots, first.layout.is_complex, count)
-    return evolve(normals[0], polys, noise, layout=layout)

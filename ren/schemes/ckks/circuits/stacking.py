@@ -10,9 +10,9 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.poly import Poly
-from ren.poly.batching import stacked, unstacked
+from ren.poly.batching import item, stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve
+from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve, evolve_layout
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_operands, same
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
@@ -159,3 +159,47 @@ def _shape(x: CiphertextData) -> tuple[int | bool | None, ...]:
     batch = batch_of(x)
     axes = batch[:-1] if x.layout.blocks > 1 else batch
     return (*axes, known_length(x), is_columns(x))
+
+
+# ------------------------------------------------------------------- blocks
+
+# Vectors longer than the slots are cut; blocks are the last batch axis. Steps of programs take them
+# apart and put them together: in captured functions, and under JAX's transformations too.
+
+
+def blocks_of(x: CiphertextT) -> list[CiphertextT]:
+    """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
+    if x.layout.blocks == 1:
+        return [x]
+    x = normal(x)
+    return [_block(x, i) for i in range(x.layout.blocks)]
+
+
+@operation("a block", lambda x, index: x[..., index, :])
+def _block(x: CiphertextT, index: int) -> CiphertextT:
+    def block(p: Poly) -> Poly:
+        """One without the axis, or of size 1 there, is that of all blocks."""
+        if len(p.shape) < rank:
+            return p
+        return item(p, index if p.shape[-3] > 1 else 0)
+
+    rank = max(len(p.shape) for p in x.polys)
+    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
+    noise = noises.item(x.noise, index)
+    return evolve(x, tuple(map(block, x.polys)), noise, layout=layout)
+
+
+def as_blocks(parts: Sequence[CiphertextT], **layout: Any) -> CiphertextT:
+    """The blocks, all at one level, as one ciphertext of this layout; one block stays as it is."""
+    result = parts[0] if len(parts) == 1 else _beside(*parts)
+    return evolve_layout(result, blocks=len(parts), **layout)
+
+
+@operation("blocks", lambda *parts: np.stack(parts, -2))
+def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
+    normals = [normal(x) for x in (first, *rest)]
+    polys = tuple(stacked(halves, -1) for halves in zip(*(x.polys for x in normals), strict=True))
+    noise = noises.side_by_side([x.noise for x in normals])
+    count = len(normals)
+    layout = Layout(count * first.slots, first.layout.is_complex, count)
+    return evolve(normals[0], polys, noise, layout=layout)
