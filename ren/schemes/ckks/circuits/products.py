@@ -24,7 +24,7 @@ from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_sh
 from ren.schemes.ckks.circuits import linear, matmul, mixing, reductions, tables
 from ren.schemes.ckks.circuits.matrix_checks import numbers_of, of_symbols
 from ren.schemes.ckks.circuits.shaping import reshaped
-from ren.schemes.ckks.circuits.stacking import stack, unstack
+from ren.schemes.ckks.circuits.stacking import stack, stacked_at, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -209,7 +209,7 @@ def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
     result = _mixed(ct, m.T, place)
     if result is None:
         sums = [_contracted(ct, m[:, j], place) for j in range(m.shape[1])]
-        result = _stacked(sums, _batch_axis(ct, place))
+        result = stacked_at(sums, _batch_axis(ct, place))
     return with_type(evolve_layout(result, columns=is_columns(ct)), of_result(ct, matrix))
 
 
@@ -236,11 +236,3 @@ def _mixed(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT | None:
     with numbers_of_user():  # the number there goes, and comes back where the numbers are
         sums = w.sum(1).reshape(-1, *(1,) * (len(ct.shape) - 1 - place))
         return mixing.mixed(normal(ct - tail.value), rows) + tail.value * sums
-
-
-def _stacked(parts: list[CiphertextT], place: int) -> CiphertextT:
-    """The ciphertexts along a new batch axis."""
-    if not place:
-        return stack(parts)
-    rows = zip(*map(unstack, parts), strict=True)
-    return stack([_stacked(list(row), place - 1) for row in rows])

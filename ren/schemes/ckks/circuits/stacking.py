@@ -109,9 +109,15 @@ def beside_blocks(numbers: CiphertextT, x: CiphertextData) -> CiphertextT:
 
 def with_last_axis(numbers: CiphertextT) -> CiphertextT:
     """A batch with a last axis of size 1."""
-    if not batch_of(numbers):
-        return stack([numbers])
-    return stack([with_last_axis(number) for number in unstack(numbers)])
+    return stacked_at([numbers], len(batch_of(numbers)))
+
+
+def stacked_at(parts: Sequence[CiphertextT], place: int) -> CiphertextT:
+    """The ciphertexts along a new batch axis at any place."""
+    if not place:
+        return stack(parts)
+    rows = zip(*map(unstack, parts), strict=True)
+    return stack([stacked_at(row, place - 1) for row in rows])
 
 
 @operation("unstack()", lambda x, i, pair: x[i])

@@ -32,7 +32,7 @@ from ren.schemes.ckks.circuits import reductions, shaping
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import reshaped
-from ren.schemes.ckks.circuits.stacking import blocks_of, stack, unstack
+from ren.schemes.ckks.circuits.stacking import blocks_of, stack, stacked_at, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -93,7 +93,9 @@ def _reduced(
             need_level(ct, 1, what)
         at = min(place, batch - 1)
         summed = _times(_along_batch(ct, at), share)
-        return _with_batch_axis(summed, at, is_columns(ct)) if keepdims else summed
+        if not keepdims:
+            return summed
+        return evolve_layout(stacked_at([summed], at), columns=is_columns(ct))
     if core == 1:
         return _kept_axes(of_vectors(ct), ct, keepdims)
     return _along_slots(ct, place - batch, keepdims, what, share)
@@ -129,13 +131,6 @@ def _along_batch(ct: CiphertextT, place: int) -> CiphertextT:
     if place:
         return stack([_along_batch(part, place - 1) for part in parts])
     return reduce(add, parts)
-
-
-def _with_batch_axis(ct: CiphertextT, place: int, columns: bool) -> CiphertextT:
-    """The same with a batch axis of size 1 put in, the last one that of columns."""
-    if place:
-        return stack([_with_batch_axis(part, place - 1, columns) for part in unstack(ct)])
-    return evolve_layout(stack([ct]), columns=columns)
 
 
 def _along_slots(
