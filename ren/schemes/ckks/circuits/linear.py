@@ -113,16 +113,22 @@ def linear(
     """
     entries = entries_of(matrix)
     call, where = "ckks.linear(matrix, ctx)", (inputs, outputs)
-    if not isinstance(leftovers, bool | np.bool):
-        raise ParameterError(
-            f"ckks.linear() got leftovers={leftovers!r:.40}.",
-            "It is True where vectors have leftovers beyond their length, else False.",
-            "Pass leftovers=True, or leave it out.",
-        )
+    _check_flag(
+        "ckks.linear()", "leftovers", leftovers, "vectors have leftovers beyond their length"
+    )
     return prepared(
         entries, context, call, level, keys, None, not leftovers, where, memory, paired,
         number_type=name_of(matrix[2] if are_entries(matrix) else matrix),
     )  # fmt: skip
+
+
+def _check_flag(call: str, name: str, value: Any, meaning: str) -> None:
+    if not isinstance(value, bool | np.bool):
+        raise ParameterError(
+            f"{call} got {name}={value!r:.40}.",
+            f"It is True where {meaning}, else False.",
+            f"Pass {name}=True, or leave it out.",
+        )
 
 
 def prepared(
@@ -144,48 +150,39 @@ def prepared(
 
     Raises ContextError where there is neither.
     """
-    context = context or active_context(Parameters)
-    if context is None:
+    context, name = context or active_context(Parameters), f"{call.partition('(')[0]}()"
+    if context is None or not isinstance(getattr(context, "params", None), Parameters):
+        given = "no context, and none is active" if context is None else kind_of(context)
         raise ContextError(
-            f"{call.partition('(')[0]}() got no context, and none is active.",
-            "The diagonals are encoded for one set of parameters.",
-            f"Pass one, {call}, or write `with ctx:` around it.",
-        )
-    if not isinstance(getattr(context, "params", None), Parameters):
-        raise ContextError(
-            f"{call.partition('(')[0]}() got {kind_of(context)} as the context.",
+            f"{name} got {given}{' as the context' * (context is not None)}.",
             "The diagonals are encoded for the parameters of a context.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
-    for name, count in (("keys", keys), ("memory", memory)):
+    for limit, count, most in (("keys", keys, "20"), ("memory", memory, "2**30")):
         is_count = isinstance(count, numbers.Real) and not isinstance(count, bool)
         if count is not None and not (is_count and count >= 0):
             raise ParameterError(
-                f"{call.partition('(')[0]}() got {name}={count!r:.40}.",
+                f"{name} got {limit}={count!r:.40}.",
                 "It is a number from 0 on, or None for no limit.",
-                f"Pass for example {name}={'20' if name == 'keys' else '2**30'}, or leave it out.",
+                f"Pass for example {limit}={most}, or leave it out.",
             )
-    if not isinstance(is_paired, bool | np.bool):
-        raise ParameterError(
-            f"{call.partition('(')[0]}() got paired={is_paired!r:.40}.",
-            "It is True where two diagonals are the two parts of a complex one, else False.",
-            "Pass paired=True, or leave it out.",
-        )
+    _check_flag(name, "paired", is_paired, "two diagonals are the two parts of a complex one")
     if is_paired and matrix.values.dtype.kind == "c":
         raise ParameterError(
-            f"{call.partition('(')[0]}() got paired=True and a matrix of complex numbers.",
+            f"{name} got paired=True and a matrix of complex numbers.",
             "Two diagonals are the real and the imaginary part of one where both are real.",
             "Leave paired out, or encode the real and the imaginary part of the matrix.",
         )
     params, level = context.params, context.params._checked_level(level)
     if not level and params.depth:
         raise ParameterError(
-            f"{call.partition('(')[0]}() got level=0.",
+            f"{name} got level=0.",
             "A product with a matrix takes a level: none is left there.",
             "Pass a level of 1 or more, or leave it out for the highest.",
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
-    made = _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
+    way = best_placement(matrix, params.slots, keys, can_replicate, bool(is_paired))
+    made = placed(*way, params, level, label, memory)
     return _realized(with_fields(made, number_type=number_type))
 
 
@@ -261,9 +258,12 @@ def encoded(
     `can_replicate` says that the slots beyond the length of its vectors are zeros, and `period`
     that all slots repeat.
     """
-    rest = (params, level, keys, label, can_replicate)
-    key = lambda: (matrix.digest, period, *rest)  # noqa: E731
-    return _kept(key, partial(_encoded, matrix, *rest, period=period))
+
+    def make() -> LinearMap:
+        way = best_placement(matrix, params.slots, keys, can_replicate, period=period)
+        return placed(*way, params, level, label)
+
+    return _kept(lambda: (matrix.digest, period, params, level, keys, label, can_replicate), make)
 
 
 def map_of(operator: Diagonals, params: Parameters, level: int) -> LinearMap:
@@ -277,21 +277,6 @@ def _kept(key: Callable[[], Hashable], make: Callable[[], LinearMap]) -> LinearM
         return make()
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
     return _KEPT.found((device, key()), make)
-
-
-def _encoded(
-    matrix: Entries,
-    params: Parameters,
-    level: int,
-    keys: int | None = None,
-    label: tuple[int, ...] | None = None,
-    can_replicate: bool = False,
-    memory: int | None = None,
-    is_paired: bool = False,
-    period: int = 0,
-) -> LinearMap:
-    placement, split = best_placement(matrix, params.slots, keys, can_replicate, is_paired, period)
-    return placed(placement, split, params, level, label, memory)
 
 
 def placed(

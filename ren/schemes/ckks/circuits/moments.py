@@ -8,8 +8,8 @@ variance takes two levels, and what cancels is not the square of the mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def _centred(ct: CiphertextT, factors: Sequence[float], is_whole: bool) -> list[
     if is_whole:
         sums = tables.total(ct, None, False)
     elif _is_wide(ct) and ct.layout.is_complex:  # paired
-        sums = _summed(ct)
+        sums = reductions.over_all_slots(ct, _by_fours)
     elif _is_wide(ct):
         sums, share = _twice_sums(ct), share / 2
     else:
@@ -180,20 +180,12 @@ def _is_wide(x: CiphertextData) -> bool:
     return is_columns(x) and len(x.shape) == 2 and x.shape[1] > _FEW
 
 
-def _summed(x: CiphertextT, zeros: Callable[[], Noise | None] | None = None) -> CiphertextT:
-    """The sum over all slots of all blocks, zeros beyond the length, in every slot.
+def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
+    """`rotations_summed` of a power of two of terms: by 4^k, 2 4^k and 3 4^k slots.
 
     Of four terms at once one is decomposed, and their sum is divided by P once. It is half the work
-    of `reductions.total`, for half as many keys more. `zeros` is as for `with_few_terms`.
+    of `rotations_summed`, for half as many keys more.
     """
-    length, largest = known_length(x) or 1, noises.of_largest(x.noise, x.layout.blocks)
-    by_fours = partial(_by_fours, count=x.slots, step=1)
-    total = reductions.with_few_terms(by_fours, x, length, zeros)
-    return relabelled(within_that_of(total, largest, length), None)
-
-
-def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
-    """`rotations_summed` of a power of two of terms: by 4^k, 2 4^k and 3 4^k slots."""
     result, terms = x, 1
     while terms < count:
         shift = terms * step
@@ -206,7 +198,8 @@ def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
 def _twice_sums(x: CiphertextT) -> CiphertextT:
     """Twice the sums of the columns, zeros beyond the length, two columns at a time."""
     blocks = [evolve_layout(block, columns=True) for block in blocks_of(x)]
-    sums = _twice_parts(_summed(paired(reduce(add, blocks))), x.shape[1])
+    pairs = paired(reduce(add, blocks))
+    sums = _twice_parts(reductions.over_all_slots(pairs, _by_fours), x.shape[1])
     largest = noises.of_largest(x.noise, x.layout.blocks)
     return within_that_of(sums, largest, 2 * x.shape[0])
 
@@ -228,7 +221,8 @@ def _twice_square_sums(c: CiphertextT) -> CiphertextT:
         each = [*first, *found[1:]]
         return None if any(noise is None for noise in each) else noises.stacked(each, ())
 
-    sums = _twice_parts(_summed(stack([*unstack(pairs), *rest]), zeros), len(columns))
+    squares = stack([*unstack(pairs), *rest])
+    sums = _twice_parts(reductions.over_all_slots(squares, _by_fours, zeros), len(columns))
     largest = noises.of_largest(c.noise, c.layout.blocks)
     return within_that_of(sums, noises.product(largest, largest), 2 * c.shape[0])
 
