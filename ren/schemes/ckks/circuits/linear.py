@@ -202,41 +202,30 @@ class KeptMaps:
         self._most_bytes, self._most_seen = most_bytes, most_seen
         self._lock = threading.Lock()
         self._seen: OrderedDict[Hashable, LinearMap | None] = OrderedDict()
-        self._nbytes = 0
 
     @property
     def nbytes(self) -> int:
         """Size of what is kept."""
-        return self._nbytes
+        return sum(m.nbytes for m in self._seen.values() if m is not None)
 
     def found(self, key: Hashable, make: Callable[[], LinearMap]) -> LinearMap:
         """The map of a key: kept, or made."""
         with self._lock:
-            was_seen, kept = key in self._seen, self._seen.get(key)
+            was_seen, kept = key in self._seen, self._seen.pop(key, None)
             self._seen[key] = kept
-            self._seen.move_to_end(key)
-            while len(self._seen) > self._most_seen:
-                self._forget(next(iter(self._seen)))
+            if len(self._seen) > self._most_seen:
+                self._seen.popitem(last=False)
         if kept is not None:
             return kept
         made = make()
-        size = made.nbytes
-        if not was_seen or size > self._most_bytes:
+        if not was_seen or made.nbytes > self._most_bytes:
             return made
         _realized(made)
         with self._lock:
-            if self._seen.get(key) is None:
-                self._seen[key] = made
-                self._nbytes += size
-            for old in [k for k, m in self._seen.items() if m is not None and k != key]:
-                if self._nbytes <= self._most_bytes:
-                    break
-                self._forget(old)
+            self._seen[key] = made
+            while self.nbytes > self._most_bytes:
+                del self._seen[next(k for k, m in self._seen.items() if m is not None and k != key)]
         return made
-
-    def _forget(self, key: Hashable) -> None:
-        m = self._seen.pop(key)
-        self._nbytes -= 0 if m is None else m.nbytes
 
 
 _KEPT = KeptMaps(1 << 28)

@@ -115,21 +115,41 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
             _instead_of(ct, index, is_last and not is_columns(ct)),
         )
     ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
-    index = slice(*ends)
-    start, stop, _ = index.indices(length)
+    shape = (ct.layout.has_shape and ct.layout.shape) or (length,)
+    start, stop, _ = (index := slice(*ends)).indices(shape[0])
+    if len(shape) > 1 and (is_last or stop <= start):
+        raise ParameterError(
+            f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
+            f"{' along its last axis' if is_last else ''}.",
+            "Rows that follow one another are cut out, one at least: ct[i:j].",
+            _last_axis(ct)
+            if is_last
+            else f"Make it a vector for other numbers: {reshape_text(ct)}.",
+        )
     if stop <= start:
         raise ParameterError(
             f"The slice [{start}:{stop}] of a ciphertext of {length} numbers is empty.",
             "A ciphertext holds one number at least.",
             f"Choose bounds from 0 to {length}, the second above the first.",
         )
-    if ct.layout.has_shape:
-        return _rows(ct, index, is_last)
-    if ct.layout.blocks > 1:
-        return _from_blocks(ct, start, stop)
-    tail = ct.layout.tail.cut(start, length - stop)
+    width = math.prod(shape[1:])
     with called(f"ct[{'..., ' * is_last}{_text(index)}]"):
-        return with_span(relabelled(cyclic(ct, start), stop - start, tail), ct.span)
+        result = _cut(ct, start * width, stop * width)
+    result = with_type(with_span(result, ct.span), ct.stated_dtype)
+    return reshaped(result, (stop - start, *shape[1:])) if len(shape) > 1 else result
+
+
+def _cut(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
+    """The numbers from one place to another. Those across blocks are moved by a matrix."""
+    length, (first, offset) = known_length(ct) or 1, divmod(start, ct.slots)
+    if ct.layout.blocks == 1:
+        return relabelled(cyclic(ct, start), stop - start, ct.layout.tail.cut(start, length - stop))
+    parts = slice(first, -(-stop // ct.slots))
+    if offset and parts.stop - first > 1:
+        what = "A slice of a vector across the blocks that it is cut into"
+        return moved(ct, gather(np.arange(start, stop), length), what)
+    turned = [cyclic(part, offset) for part in blocks_of(ct)[parts]]
+    return as_blocks(turned, length=stop - start, shape=None, tail=LEFTOVERS)
 
 
 def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
@@ -176,40 +196,6 @@ def _last_axis(ct: CiphertextData) -> str:
 def _text(index: slice) -> str:
     """A slice as it is written."""
     return ":".join("" if k is None else str(k) for k in (index.start, index.stop))
-
-
-def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
-    """Rows of a matrix, or of an array of more axes: they stand one after another."""
-    shape: tuple[int, ...] = ct.layout.shape or (0,)
-    start, stop, _ = index.indices(shape[0])
-    if is_last or stop <= start:
-        raise ParameterError(
-            f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
-            f"{' along its last axis' if is_last else ''}.",
-            "Rows that follow one another are cut out, one at least: ct[i:j].",
-            _last_axis(ct)
-            if is_last
-            else f"Make it a vector for other numbers: {reshape_text(ct)}.",
-        )
-    width = math.prod(shape[1:])
-    with called(f"ct[{_text(index)}]"):
-        result = item(reshaped(ct, (-1,)), slice(start * width, stop * width))
-    return reshaped(result, (stop - start, *shape[1:]))
-
-
-def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
-    """A slice of a vector that is cut: across blocks a matrix makes each of two of them."""
-    first, offset = divmod(start, ct.slots)
-    parts = slice(first, -(-stop // ct.slots))
-    with called(f"ct[{start}:{stop}]"):
-        if offset and parts.stop - first > 1:
-            source = gather(np.arange(start, stop), known_length(ct) or 1)
-            what = "A slice of a vector across the blocks that it is cut into"
-            result = moved(ct, source, what)
-        else:
-            turned = [cyclic(part, offset) for part in blocks_of(ct)[parts]]
-            result = as_blocks(turned, length=stop - start, shape=None, tail=LEFTOVERS)
-    return with_type(with_span(result, ct.span), ct.stated_dtype)
 
 
 def reshape(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
