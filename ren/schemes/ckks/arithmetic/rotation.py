@@ -48,12 +48,7 @@ from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas, spans
 from ren.schemes.ckks.noise.spans import Span
-from ren.schemes.rlwe.active_context import (
-    call_name,
-    called,
-    context_for,
-    kept_context,
-)
+from ren.schemes.rlwe.active_context import call_name, called, context_for, kept_context
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element, key_switch
 

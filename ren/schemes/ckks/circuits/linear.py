@@ -28,11 +28,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import reshape_text
 from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.circuits.matrix_checks import are_entries, entries_of
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextT,
-    is_columns,
-    with_fields,
-)
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
 from ren.schemes.ckks.encoding.plaintext import encode, integer_ring, periodic_ring
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.parameters import Parameters

@@ -18,12 +18,7 @@ from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.ciphertext_data import DTYPES
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
-from ren.schemes.ckks.encoding.plaintext import (
-    Plaintext,
-    integer_ring,
-    periodic_ring,
-    ring_of,
-)
+from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring, periodic_ring, ring_of
 from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of

@@ -12,11 +12,7 @@ from ren.core.errors import ParameterError
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.automatic import add
-from ren.schemes.ckks.arithmetic.evolve import (
-    evolve_layout,
-    fills_slots,
-    need_level,
-)
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, fills_slots, need_level
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, numbers_of_user

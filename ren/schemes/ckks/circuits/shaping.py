@@ -21,12 +21,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.number_types import (
-    arithmetic,
-    of_operands,
-    same,
-    with_type,
-)
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, of_operands, same, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (

@@ -18,12 +18,7 @@ import numpy as np
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import add
-from ren.schemes.ckks.arithmetic.evolve import (
-    evolve_layout,
-    need_level,
-    relabelled,
-    within_that_of,
-)
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, relabelled, within_that_of
 from ren.schemes.ckks.arithmetic.number_types import floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotations_summed
@@ -33,11 +28,7 @@ from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import reshaped
 from ren.schemes.ckks.circuits.stacking import blocks_of, stack, stacked_at, unstack
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
-    CiphertextT,
-    is_columns,
-)
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, is_columns
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
