@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import reduce
@@ -350,16 +351,10 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         OperandError: what is not a ciphertext, or is not in the list.
         ParameterError: none, a scalar, or more numbers than slots.
     """
-    parts = as_ciphertexts(ciphertexts, "ckks.concat()", *others)
+    parts, what = as_ciphertexts(ciphertexts, "ckks.concat()", *others), "concat()"
     for ct in parts:
-        refuse_columns(ct, "concat()")
-    lengths = [_vector_length(ct, "concat()") for ct in parts]
-    if not parts:
-        raise ParameterError(
-            "0 ciphertexts were to be joined.",
-            "At least one is needed.",
-            "Pass a list with a ciphertext, ckks.concat([x, y]).",
-        )
+        refuse_columns(ct, what)
+    lengths = [_vector_length(ct, what) for ct in parts]
     if sum(lengths) > parts[0].slots:
         raise ParameterError(
             f"{len(parts)} ciphertexts of {sum(lengths)} numbers in all were to be joined.",
@@ -375,11 +370,9 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
             "Their numbers are joined along the first axis; all other axes are equal.",
             f"Make them vectors: {reshape_text(parts[0])}.",
         )
-    is_complex = any(ct.layout.is_complex for ct in parts)
-    steps = [-sum(lengths[:i]) for i in range(len(parts))]
-    placed = [
-        cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
-    ]
+    is_complex, places = any(ct.layout.is_complex for ct in parts), itertools.accumulate(lengths)
+    each = zip(parts, lengths, places, strict=True)
+    placed = [cyclic(cleared(normal(ct), what), count - end) for ct, count, end in each]
     result = within_that_of(reduce(add, placed), reduce(noises.larger, (ct.noise for ct in placed)))
     result = relabelled(result, sum(lengths), ZEROS, is_complex)
     result = with_type(result, of_operands(same, *parts))

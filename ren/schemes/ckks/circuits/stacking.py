@@ -137,12 +137,6 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
 
 
 def _check(parts: Sequence[CiphertextData]) -> None:
-    if not parts:
-        raise ParameterError(
-            "ckks.stack got nothing.",
-            "It takes ciphertexts, at least one.",
-            "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
-        )
     first = parts[0]
     for x in parts[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
