@@ -43,7 +43,13 @@ from ren.schemes.ckks.arithmetic.rotation import (
     has_to_be_cleared,
     summed_from,
 )
-from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
+from ren.schemes.ckks.arithmetic.shapes import (
+    axis_of,
+    batch_axes,
+    check_no_numbers_apart,
+    shape_text,
+    shapes_of,
+)
 from ren.schemes.ckks.circuits import reductions, tables
 from ren.schemes.ckks.circuits.stacking import beside_blocks, blocks_of, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -83,7 +89,7 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
         return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
     place = axis_of(ct, axis, "var()")
     if place is None:
-        tables.check_no_numbers_apart(ct, "var()")
+        check_no_numbers_apart(ct, "var()")
     batch, core = map(len, shapes_of(ct))
     is_whole = is_columns(ct) and place is None
     if place is None and not is_whole:

@@ -97,13 +97,6 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
     is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
     if is_last:
         index = index[1]  # ct[..., i:j] of a batch
-    if (
-        length is not None
-        and not is_last
-        and type(index) is not bool
-        and isinstance(index, int | np.integer)
-    ):
-        _check_place(index, length)
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
@@ -162,6 +155,8 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
         others *= affordable(others, ct.shape) == others
         return f"Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector.{others}"
     if isinstance(index, int | np.integer) and type(index) is not bool and len(ct.shape) == 1:
+        if not -len(ct) <= index < len(ct):
+            return f"Write ct[i : i + 1] for one number, with i from 0 to {len(ct) - 1}."
         return f"Write {f'ct[{index}:{index + 1}]' if index != -1 else 'ct[-1:]'} for one number."
     if isinstance(index, tuple | float):
         return (
@@ -170,15 +165,6 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
     others = "" if isinstance(index, int) else f" np.eye(len(ct))[{text}] @ ct takes others."
     others *= affordable(others, ct.shape) == others
     return f"Write ct[i:j], or ct[i : i + 1] for one number.{others * (len(ct.shape) < 3)}"
-
-
-def _check_place(index: Any, length: int) -> None:
-    if not -length <= index < length:
-        raise ParameterError(
-            f"A ciphertext of {length} numbers was indexed by {index}.",
-            f"There are {length} of them, from 0 on.",
-            f"Write ct[i : i + 1] for one number, with i from 0 to {length - 1}.",
-        )
 
 
 def _last_axis(ct: CiphertextData) -> str:

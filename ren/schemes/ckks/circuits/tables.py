@@ -22,7 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, relabe
 from ren.schemes.ckks.arithmetic.number_types import floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotations_summed
-from ren.schemes.ckks.arithmetic.shapes import axis_of, shapes_of
+from ren.schemes.ckks.arithmetic.shapes import axis_of, check_no_numbers_apart, shapes_of
 from ren.schemes.ckks.circuits import reductions, shaping
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.moves import moved
@@ -90,17 +90,6 @@ def _reduced(
     if core == 1:
         return _kept_axes(of_vectors(ct), ct, keepdims)
     return _along_slots(ct, place - batch, keepdims, what, share)
-
-
-def check_no_numbers_apart(ct: CiphertextData, what: str) -> None:
-    """Raises ParameterError for a batch of single numbers: NumPy takes them together."""
-    batch, core = shapes_of(ct)
-    if batch and not core:
-        raise ParameterError(
-            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
-            "Without an axis it takes the numbers of each ciphertext together, here one.",
-            "Pass axis=-1 to take the numbers of the batch together.",
-        )
 
 
 def _times(ct: CiphertextT, share: float | None) -> CiphertextT:
