@@ -116,6 +116,13 @@ def test_slices_of_blocks(ctx64, jitted):
         x.tile(2)
 
 
+def test_slices_of_blocks_keep_their_type(ctx64):
+    values = np.arange(137)
+    x = ctx64.encrypt(values)
+    check(x[5:100], values[5:100], 3)
+    check(x[64:130], values[64:130], 4)
+
+
 def test_masks_tiles_and_concatenation(ctx64, data):
     values, x = data
     m = np.arange(len(values)) % 2
