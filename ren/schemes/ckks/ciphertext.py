@@ -314,7 +314,7 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
         """
         check_is_in_slots(self)
         if self.layout.blocks > 1 and not is_manual():
-            return linear.shifted(self, as_integer(steps, "rotate()"), is_cyclic=False)
+            return moves.rotated_blocks(self, as_integer(steps, "rotate()"))
         return rotation.rotate(self, steps)
 
     def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
@@ -326,10 +326,7 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
         """
         check_axis(self, axis, "roll()")
         check_not_flattened(self, axis)
-        shift = as_integer(shift, "roll()")
-        if self.layout.blocks > 1 and not is_manual():
-            return linear.shifted(self, -shift, is_cyclic=True)
-        return moves.roll(self, shift)
+        return moves.roll(self, as_integer(shift, "roll()"))
 
     def conj(self) -> Ciphertext:
         """The complex conjugate of every slot."""

@@ -112,11 +112,12 @@ def of_entries(entries: Entries) -> LinearIndexMap:
 
 
 def gather(source: NDArray[np.integer], size: int) -> LinearIndexMap:
-    """y_i = x_source[i]: a copy, of an array of `size` elements."""
-    rows = np.arange(len(source))
-    made = lambda: (Entries(np.ones(len(source)), (len(source), size), (rows, source)),)  # noqa: E731
-    key = ("gather", size, source.tobytes())
-    return LinearIndexMap((len(source), size), key, lambda x: x[source], made)
+    """y_i = x_source[i], 0 where source[i] < 0: a copy, of an array of `size` elements."""
+    rows = np.flatnonzero(source >= 0)
+    held, key = source[rows], ("gather", size, source.tobytes())
+    made = lambda: (Entries(np.ones(len(rows)), (len(source), size), (rows, held)),)  # noqa: E731
+    apply = lambda x: np.where(source < 0, x.dtype.type(0), x[source])  # noqa: E731
+    return LinearIndexMap((len(source), size), key, apply, made)
 
 
 def sums(source: NDArray[np.integer], size: int, weight: float = 1.0) -> LinearIndexMap:

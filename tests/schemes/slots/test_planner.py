@@ -79,6 +79,9 @@ CASES: dict[str, tuple[LinearIndexMap, Contents, NDArray | None, tuple[int, int,
     "roll of 1024": (
         gather((np.arange(1024) - 3) % 1024, 1024), in_order(1024, SLOTS), None, (1, 0, 0),
     ),
+    "x[3:], then zeros": (
+        gather(np.append(np.arange(3, 500), [-1] * 3), 500), in_order(500, SLOTS), None, (1, 0, 0),
+    ),
     "transpose": (gather(TABLE.T.ravel(), 1024), in_order(1024, SLOTS), None, (15, 63, 1)),
     "reverse": (gather(np.arange(1024)[::-1], 1024), in_order(1024, SLOTS), None, (47, 512, 1)),
     "x[::2]": (gather(EVEN, 1024), in_order(1024, SLOTS), None, (46, 512, 1)),

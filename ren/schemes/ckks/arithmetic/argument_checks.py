@@ -98,7 +98,12 @@ def check_ciphertext(value: Any, what: str, *others: Any) -> None:
 
 
 def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> list[CiphertextT]:
-    """Several ciphertexts as a list; raises OperandError for anything else, one alone included."""
+    """Several ciphertexts as a list, one at least.
+
+    Raises:
+        OperandError: anything else, one alone included.
+        ParameterError: none.
+    """
     is_one = isinstance(values, CiphertextData) and not batch_of(values)
     if others or is_one or not isinstance(values, Iterable):
         count = f"{1 + len(others)} arguments" if others else kind_of(values)
@@ -110,6 +115,12 @@ def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> li
     ciphertexts = list(values)
     for value in ciphertexts:
         check_ciphertext(value, what)
+    if not ciphertexts:
+        raise ParameterError(
+            f"{what} got nothing.",
+            "At least one ciphertext is needed. Arrays are joined before they are encrypted.",
+            f"Pass a list of at least one, {what.partition('(')[0]}([x, y]).",
+        )
     return ciphertexts
 
 

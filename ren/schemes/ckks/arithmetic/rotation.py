@@ -14,6 +14,7 @@ Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     fills_slots,
     kept_to,
     need_level,
+    with_noise,
     with_span,
     with_tail,
     within_that_of,
@@ -122,6 +124,28 @@ def conjugate(x: CiphertextT) -> CiphertextT:
     tail = x.layout.tail
     value = tail.value.map(np.conj) if isinstance(tail.value, Symbolic) else np.conj(tail.value)
     return automorphism(x, conjugation_element(x.n), "conj()", tail.mapped(value))
+
+
+def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
+    """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
+    result, terms, switches = ct, 1, 0
+    for bit in bin(count)[3:]:
+        result, terms = add(result, cyclic(result, terms * step)), 2 * terms
+        switches = 2 * switches + 1  # as often each key switch stands in the sum
+        if bit == "1":
+            result, terms, switches = add(ct, cyclic(result, step)), terms + 1, switches + 1
+    return summed_from(ct, result, count, step, switches)
+
+
+def summed_from(
+    x: CiphertextT, result: CiphertextT, count: int, step: int, switches: int
+) -> CiphertextT:
+    """`result`, a sum of rotations of `x`, with its noise: `switches` key switches stand in it."""
+    if result is x:
+        return x
+    added = switches * sigmas.switch_sigma(result.params, result.level) ** 2
+    rule = partial(noises.of_rotations, count=count, step=step, slots=x.slots, added=added)
+    return with_noise(result, lambda noise: rule(x.noise, noise))
 
 
 def spliced(x: CiphertextT, mask: NDArray[np.bool], a: CiphertextT, b: CiphertextT) -> CiphertextT:

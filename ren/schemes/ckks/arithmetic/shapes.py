@@ -112,12 +112,9 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     `what` is the method: `cumsum()`, `roll()`, `any()` or `all()`.
     """
     place = axis_of(x, axis, what)
-    if place is None and x.layout.length is None and (batch := batch_axes(x)):
-        raise ParameterError(
-            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
-            "Without an axis it takes the numbers of each ciphertext, here one.",
-            f"Write {_REMEDIES[what][0]}, for the numbers of the batch.",
-        )
+    if place is None:
+        remedy = f"Write {_REMEDIES[what][0]}, for the numbers of the batch."
+        check_no_numbers_apart(x, what, remedy)
     if is_columns(x):
         if place == len(x.shape) - 2:
             return
@@ -146,6 +143,21 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     raise ParameterError(
         f"{what} got axis={axis!r:.40} and a ciphertext of shape {x.shape}.", needed, remedy
     )
+
+
+def check_no_numbers_apart(
+    x: CiphertextData,
+    what: str,
+    remedy: str = "Pass axis=-1 to take the numbers of the batch together.",
+) -> None:
+    """Raise ParameterError for a batch of single numbers: NumPy takes them together."""
+    batch, core = shapes_of(x)
+    if batch and not core:
+        raise ParameterError(
+            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
+            "Without an axis it takes the numbers of each ciphertext together, here one.",
+            remedy,
+        )
 
 
 def refuse_columns(x: CiphertextData, what: str) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,23 +38,6 @@ from ren.schemes.rlwe.active_context import RlweContext
 from ren.schemes.slots.entries import Entries
 
 Sizes = int | tuple[int, ...]
-
-
-@attrs.frozen
-class _Axis:
-    """One axis of an image: what the kernel's offsets read for each place of the result."""
-
-    size: int
-    stride: int
-    before: int
-    length: int
-
-    def read(self, offset: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Places of the result, and those of the image that they read through one offset."""
-        out = np.arange(self.length)
-        source = out * self.stride + offset - self.before
-        inside = (source >= 0) & (source < self.size)
-        return out[inside], source[inside]
 
 
 @circuit("conv1d()", arithmetic, 2)
@@ -255,17 +238,16 @@ def matrix_of(
     strides = _each(stride, len(spatial), 1, "stride")
     is_named = padding in ("valid", "same")
     paddings = (padding,) * len(spatial) if is_named else _each(padding, len(spatial), 0, "padding")
-    axes = tuple(map(_axis, image[1:], spatial, strides, paddings))
-    made = tuple(axis.length for axis in axes)
+    reads = list(map(_read, image[1:], spatial, strides, paddings))
+    made = tuple(map(len, reads))
     label = made if single else (outputs, *made)
-    if len(axes) == 1:
-        axes, spatial = (_Axis(1, 1, 0, 1), *axes), (1, *spatial)
     whole = (outputs, channels, *spatial)
-    four = derived(lambda values: values.reshape(whole), kernels)
-    return _entries(four, *axes), label if len(label) > 1 else None
+    kernels = derived(lambda values: values.reshape(whole), kernels)
+    return _entries(kernels, image[1:], reads), label if len(label) > 1 else None
 
 
-def _axis(size: int, kernel: int, stride: int, padding: str | int) -> _Axis:
+def _read(size: int, kernel: int, stride: int, padding: str | int) -> NDArray[np.intp]:
+    """The place of the image that each place of the result reads through each offset, or -1."""
     if padding == "same":
         length = -(-size // stride)
         before = max((length - 1) * stride + kernel - size, 0) // 2
@@ -278,7 +260,8 @@ def _axis(size: int, kernel: int, stride: int, padding: str | int) -> _Axis:
             "It fits inside the image and its padding at least once.",
             "Use padding='same', or a smaller kernel.",
         )
-    return _Axis(size, stride, before, length)
+    places = np.arange(length)[:, None] * stride + np.arange(kernel) - before
+    return np.where(places < size, np.maximum(places, -1), -1)
 
 
 def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
@@ -298,21 +281,23 @@ def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
     return integers
 
 
-def _entries(kernels: NDArray | Symbolic, down: _Axis, across: _Axis) -> Entries:
-    """kernels[o, c, a, b] at row (o, i, j) and column (c, i stride + a, j stride + b).
+def _entries(
+    kernels: NDArray | Symbolic, sizes: Sequence[int], reads: Sequence[NDArray[np.intp]]
+) -> Entries:
+    """kernels[o, c, a, ...] at row (o, i, ...) and column (c, reads[0][i, a], ...).
 
     Those that are zero are left out, if the numbers are known.
     """
-    parts = [(np.zeros(0, np.intp),) * 3]
-    is_known = isinstance(kernels, np.ndarray)
-    for o, c, a, b in np.argwhere(kernels if is_known else np.ones(kernels.shape)):
-        (i, y), (j, x) = down.read(int(a)), across.read(int(b))
-        rows = (o * down.length + i[:, None]) * across.length + j
-        columns = (c * down.size + y[:, None]) * across.size + x
-        source = np.ravel_multi_index((o, c, a, b), kernels.shape)
-        parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, source)))
-    rows, columns, sources = (np.concatenate(p) for p in zip(*parts, strict=True))
+    lengths, rank = tuple(map(len, reads)), len(kernels.shape)
+    index = np.indices((*kernels.shape, *lengths), sparse=True)
+    taps = rows, columns, *offsets = index[:rank]
+    sources = np.ravel_multi_index(taps, kernels.shape)
+    held = kernels[taps] != 0 if isinstance(kernels, np.ndarray) else sources >= 0
+    for size, read, offset, place in zip(sizes, reads, offsets, index[rank:], strict=True):
+        at = read[place, offset]
+        rows, columns, held = rows * len(read) + place, columns * size + at, held & (at >= 0)
+    whole = np.broadcast_arrays(rows, columns, sources)
+    rows, columns, sources = (x[held] for x in whole)
     values = derived(partial(np.take, indices=sources), kernels)
-    outputs, channels = kernels.shape[:2]
-    shape = (outputs * down.length * across.length, channels * down.size * across.size)
+    shape = kernels.shape[0] * math.prod(lengths), kernels.shape[1] * math.prod(sizes)
     return Entries(values, shape, (rows, columns))

@@ -22,21 +22,15 @@ from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
 from ren.poly.symbolic import derived
-from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
+from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import reshape_text
 from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.circuits.matrix_checks import are_entries, entries_of
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextT,
-    is_columns,
-    known_length,
-    with_fields,
-)
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
 from ren.schemes.ckks.encoding.plaintext import encode, integer_ring, periodic_ring
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
 from ren.schemes.slots.diagonals import Place, Placement, Split, best_placement
@@ -115,16 +109,22 @@ def linear(
     """
     entries = entries_of(matrix)
     call, where = "ckks.linear(matrix, ctx)", (inputs, outputs)
-    if not isinstance(leftovers, bool | np.bool):
-        raise ParameterError(
-            f"ckks.linear() got leftovers={leftovers!r:.40}.",
-            "It is True where vectors have leftovers beyond their length, else False.",
-            "Pass leftovers=True, or leave it out.",
-        )
+    _check_flag(
+        "ckks.linear()", "leftovers", leftovers, "vectors have leftovers beyond their length"
+    )
     return prepared(
         entries, context, call, level, keys, None, not leftovers, where, memory, paired,
         number_type=name_of(matrix[2] if are_entries(matrix) else matrix),
     )  # fmt: skip
+
+
+def _check_flag(call: str, name: str, value: Any, meaning: str) -> None:
+    if not isinstance(value, bool | np.bool):
+        raise ParameterError(
+            f"{call} got {name}={value!r:.40}.",
+            f"It is True where {meaning}, else False.",
+            f"Pass {name}=True, or leave it out.",
+        )
 
 
 def prepared(
@@ -146,48 +146,39 @@ def prepared(
 
     Raises ContextError where there is neither.
     """
-    context = context or active_context(Parameters)
-    if context is None:
+    context, name = context or active_context(Parameters), f"{call.partition('(')[0]}()"
+    if context is None or not isinstance(getattr(context, "params", None), Parameters):
+        given = "no context, and none is active" if context is None else kind_of(context)
         raise ContextError(
-            f"{call.partition('(')[0]}() got no context, and none is active.",
-            "The diagonals are encoded for one set of parameters.",
-            f"Pass one, {call}, or write `with ctx:` around it.",
-        )
-    if not isinstance(getattr(context, "params", None), Parameters):
-        raise ContextError(
-            f"{call.partition('(')[0]}() got {kind_of(context)} as the context.",
+            f"{name} got {given}{' as the context' * (context is not None)}.",
             "The diagonals are encoded for the parameters of a context.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
-    for name, count in (("keys", keys), ("memory", memory)):
+    for limit, count, most in (("keys", keys, "20"), ("memory", memory, "2**30")):
         is_count = isinstance(count, numbers.Real) and not isinstance(count, bool)
         if count is not None and not (is_count and count >= 0):
             raise ParameterError(
-                f"{call.partition('(')[0]}() got {name}={count!r:.40}.",
+                f"{name} got {limit}={count!r:.40}.",
                 "It is a number from 0 on, or None for no limit.",
-                f"Pass for example {name}={'20' if name == 'keys' else '2**30'}, or leave it out.",
+                f"Pass for example {limit}={most}, or leave it out.",
             )
-    if not isinstance(is_paired, bool | np.bool):
-        raise ParameterError(
-            f"{call.partition('(')[0]}() got paired={is_paired!r:.40}.",
-            "It is True where two diagonals are the two parts of a complex one, else False.",
-            "Pass paired=True, or leave it out.",
-        )
+    _check_flag(name, "paired", is_paired, "two diagonals are the two parts of a complex one")
     if is_paired and matrix.values.dtype.kind == "c":
         raise ParameterError(
-            f"{call.partition('(')[0]}() got paired=True and a matrix of complex numbers.",
+            f"{name} got paired=True and a matrix of complex numbers.",
             "Two diagonals are the real and the imaginary part of one where both are real.",
             "Leave paired out, or encode the real and the imaginary part of the matrix.",
         )
     params, level = context.params, context.params._checked_level(level)
     if not level and params.depth:
         raise ParameterError(
-            f"{call.partition('(')[0]}() got level=0.",
+            f"{name} got level=0.",
             "A product with a matrix takes a level: none is left there.",
             "Pass a level of 1 or more, or leave it out for the highest.",
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
-    made = _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
+    way = best_placement(matrix, params.slots, keys, can_replicate, bool(is_paired))
+    made = placed(*way, params, level, label, memory)
     return _realized(with_fields(made, number_type=number_type))
 
 
@@ -207,41 +198,30 @@ class KeptMaps:
         self._most_bytes, self._most_seen = most_bytes, most_seen
         self._lock = threading.Lock()
         self._seen: OrderedDict[Hashable, LinearMap | None] = OrderedDict()
-        self._nbytes = 0
 
     @property
     def nbytes(self) -> int:
         """Size of what is kept."""
-        return self._nbytes
+        return sum(m.nbytes for m in self._seen.values() if m is not None)
 
     def found(self, key: Hashable, make: Callable[[], LinearMap]) -> LinearMap:
         """The map of a key: kept, or made."""
         with self._lock:
-            was_seen, kept = key in self._seen, self._seen.get(key)
+            was_seen, kept = key in self._seen, self._seen.pop(key, None)
             self._seen[key] = kept
-            self._seen.move_to_end(key)
-            while len(self._seen) > self._most_seen:
-                self._forget(next(iter(self._seen)))
+            if len(self._seen) > self._most_seen:
+                self._seen.popitem(last=False)
         if kept is not None:
             return kept
         made = make()
-        size = made.nbytes
-        if not was_seen or size > self._most_bytes:
+        if not was_seen or made.nbytes > self._most_bytes:
             return made
         _realized(made)
         with self._lock:
-            if self._seen.get(key) is None:
-                self._seen[key] = made
-                self._nbytes += size
-            for old in [k for k, m in self._seen.items() if m is not None and k != key]:
-                if self._nbytes <= self._most_bytes:
-                    break
-                self._forget(old)
+            self._seen[key] = made
+            while self.nbytes > self._most_bytes:
+                del self._seen[next(k for k, m in self._seen.items() if m is not None and k != key)]
         return made
-
-    def _forget(self, key: Hashable) -> None:
-        m = self._seen.pop(key)
-        self._nbytes -= 0 if m is None else m.nbytes
 
 
 _KEPT = KeptMaps(1 << 28)
@@ -263,9 +243,12 @@ def encoded(
     `can_replicate` says that the slots beyond the length of its vectors are zeros, and `period`
     that all slots repeat.
     """
-    rest = (params, level, keys, label, can_replicate)
-    key = lambda: (matrix.digest, period, *rest)  # noqa: E731
-    return _kept(key, partial(_encoded, matrix, *rest, period=period))
+
+    def make() -> LinearMap:
+        way = best_placement(matrix, params.slots, keys, can_replicate, period=period)
+        return placed(*way, params, level, label)
+
+    return _kept(lambda: (matrix.digest, period, params, level, keys, label, can_replicate), make)
 
 
 def map_of(operator: Diagonals, params: Parameters, level: int) -> LinearMap:
@@ -279,21 +262,6 @@ def _kept(key: Callable[[], Hashable], make: Callable[[], LinearMap]) -> LinearM
         return make()
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
     return _KEPT.found((device, key()), make)
-
-
-def _encoded(
-    matrix: Entries,
-    params: Parameters,
-    level: int,
-    keys: int | None = None,
-    label: tuple[int, ...] | None = None,
-    can_replicate: bool = False,
-    memory: int | None = None,
-    is_paired: bool = False,
-    period: int = 0,
-) -> LinearMap:
-    placement, split = best_placement(matrix, params.slots, keys, can_replicate, is_paired, period)
-    return placed(placement, split, params, level, label, memory)
 
 
 def placed(
@@ -421,30 +389,3 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     can_replicate, period = not tail.has_leftovers, 0 if is_columns(ct) else tail.period
     result = encoded(m, ct.params, ct.level, None, label, can_replicate, period) @ ct
     return with_type(result, None if in_circuit() else of_result(ct, matrix))
-
-
-@circuit("a rotation of a vector in several blocks")
-def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
-    """result[i] = x[i + steps] of a vector that is cut into blocks: one level.
-
-    Args:
-        ct: the vector.
-        steps: of any sign and size.
-        is_cyclic: whether it is cyclic over the length; else over all slots of the blocks, beyond
-            the length zeros.
-    """
-    length = known_length(ct) or 1
-    whole = length if is_cyclic else ct.slots * ct.layout.blocks
-    steps %= whole  # it may be of any size
-    if not steps:
-        return ct
-    need_level(ct, 1, "A rotation of a vector across the blocks that it is cut into")
-    rows = np.arange(length)
-    columns = (rows + steps) % whole
-    held = columns < length
-    places = rows[held], columns[held]
-    matrix = Entries(np.ones(len(places[0])), (length, length), places)
-    label = ct.layout.shape if ct.layout.has_shape else None
-    result = encoded(matrix, ct.params, ct.level, None, label) @ ct
-    span = ct.span if is_cyclic else hull(ct.span, Span(0.0, 0.0))
-    return with_type(with_span(result, span), ct.stated_dtype)

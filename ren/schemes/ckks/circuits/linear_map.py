@@ -24,10 +24,10 @@ from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, wit
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_product, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
+from ren.schemes.ckks.arithmetic.rotation import cleared, rotate, rotations_summed
 from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits import map_serialization
-from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.stacking import as_blocks, blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext, expanded
@@ -37,6 +37,7 @@ from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.rlwe.frame import PathLike, Stored, write
 from ren.schemes.slots.diagonals import Place, Split
 
+_STATIC = ("places", "split", "shape", "is_complex", "label", "number_type")
 Babies = Mapping[tuple[int, int], CiphertextT]
 
 
@@ -225,15 +226,12 @@ class LinearMap(Stored, metaclass=Listed):
         return rotate(total, low)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        static = (
-            self.places, self.split, self.shape, self.is_complex, self.label, self.number_type,
-        )  # fmt: skip
-        return (*self.plaintexts, Aside(self.norm)), static
+        return (*self.plaintexts, Aside(self.norm)), tuple(getattr(self, f) for f in _STATIC)
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: tuple[Any, ...]) -> LinearMap:
-        (*plaintexts, norm), (places, split, shape, is_complex, *rest) = parts, static
-        return cls(tuple(plaintexts), places, split, shape, is_complex, norm.value, *rest)
+        *plaintexts, norm = parts
+        return _unflatten(static, (tuple(plaintexts), norm.value))
 
     def to_bytes(self) -> bytes:
         """The map for `from_bytes`, as it is encoded; not secret to who reads it.
@@ -275,10 +273,7 @@ class LinearMap(Stored, metaclass=Listed):
 
     def _parts(self) -> Iterator[bytes | memoryview]:
         self._check_one("were to be written as bytes")
-        return map_serialization.map_parts(
-            self.plaintexts, self.places, self.split, self.shape, self.is_complex, self.norm,
-            self.label, self.number_type,
-        )  # fmt: skip
+        return map_serialization.map_parts(self)
 
     def __reduce__(self) -> Any:
         return LinearMap.from_bytes, (self.to_bytes(),)
@@ -331,8 +326,8 @@ def _flatten(m: LinearMap) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> LinearMap:
-    (places, split, shape, is_complex, *rest), (plaintexts, norm) = static, children
-    return LinearMap(plaintexts, places, split, shape, is_complex, norm, *rest)
+    plaintexts, norm = children
+    return LinearMap(plaintexts, norm=norm, **dict(zip(_STATIC, static, strict=True)))
 
 
 jax.tree_util.register_pytree_node(LinearMap, _flatten, _unflatten)

@@ -7,7 +7,7 @@ are those of the smaller ring where the slots repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,7 @@ from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.ciphertext_data import DTYPES
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
-from ren.schemes.ckks.encoding.plaintext import (
-    Plaintext,
-    integer_ring,
-    periodic_ring,
-    ring_of,
-)
+from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring, periodic_ring, ring_of
 from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
@@ -31,47 +26,34 @@ from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.slots.diagonals import Split, doublings
 
 LINEAR_MAP = "linear map"
+_OF_SPLITS = (
+    "stride", "first", "unit", "is_chained", "is_walked", "is_wide", "copies", "period"
+)  # fmt: skip
 
 
-def map_parts(
-    plaintexts: Sequence[Plaintext],
-    places: Sequence[tuple[int, int, int, int]],
-    split: Split,
-    shape: tuple[int, int],
-    is_complex: bool,
-    norm: Any,
-    label: tuple[int, ...] | None,
-    number_type: str | None = None,
-) -> Iterator[bytes | memoryview]:
-    """The bytes of a map, part by part: one batch of diagonals at a time is copied."""
-    first = plaintexts[0]
+def map_parts(m: Any) -> Iterator[bytes | memoryview]:
+    """The bytes of a `LinearMap`, part by part: one batch of diagonals at a time is copied."""
+    split, first = m.split, m.plaintexts[0]
     header = {
         **header_of(first.params),
         "level": first.level,
-        "map": list(shape),
-        "is_complex": int(is_complex),
-        "stride": split.stride,
-        "first": split.first,
-        "unit": split.unit,
-        "is_chained": int(split.is_chained),
-        "is_walked": int(split.is_walked),
-        "is_wide": int(split.is_wide),
+        "map": list(m.shape),
+        "is_complex": int(m.is_complex),
+        **{name: int(getattr(split, name)) for name in _OF_SPLITS},
         "folds": list(split.folds),
-        "copies": split.copies,
-        "period": split.period,
-        "batches": [[_count(p), p.bits, _form(p)] for p in plaintexts],
-        **({"shape": list(label)} if label else {}),
+        "batches": [[p.wide.shape[0], p.bits, _form(p)] for p in m.plaintexts],
+        **({"shape": list(m.label)} if m.label else {}),
         **({"pairs": list(split.babies)} if split.is_paired else {}),
-        **({"number_type": number_type} if number_type else {}),
+        **({"number_type": m.number_type} if m.number_type else {}),
     }
 
     def arrays() -> Iterator[NDArray]:
-        yield np.array(places, np.int32)
-        for p in plaintexts:
+        yield np.array(m.places, np.int32)
+        for p in m.plaintexts:
             (limbs,) = limbs_of(p.wide, is_ntt=False)
             yield limbs
             yield serialization.noise_array(p.noise, limbs)
-        yield np.asarray(norm, np.float32)
+        yield np.asarray(m.norm, np.float32)
 
     return FRAME.parts(LINEAR_MAP, first.params.digest, header, arrays())
 
@@ -119,10 +101,6 @@ def _form(p: Plaintext) -> int:
     if p.wide.domain is Domain.NTT:
         return 1 if p.wide.ring.n == p.params.n else 3
     return 0 if p.wide.ring.has_wide else 2
-
-
-def _count(p: Plaintext) -> int:
-    return p.wide.shape[0]
 
 
 def _sizes(reader: Reader) -> tuple[int, int]:

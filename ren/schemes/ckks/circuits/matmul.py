@@ -55,43 +55,30 @@ class Ladder:
     radix: int = 0
 
     @property
-    def _steps(self) -> range:
-        return range(self.low, self.high + 1, self.unit)
-
-    @property
-    def _rungs(self) -> range:
-        return range(self.low, self.high + 1, self.unit * self.radix)
-
-    def _above(self, step: int) -> int:
-        """Distance of a step above its rung."""
-        return (step - self.low) % (self.unit * self.radix)
+    def hops(self) -> dict[int, int]:
+        """For each step, ascending, by how much it lies above the one that it is reached from."""
+        width, made = self.unit * self.radix, dict[int, int]()
+        for step in range(self.low, self.high + 1, self.unit):
+            is_first = not width or step in (self.low, 0)  # reached from what is rotated
+            made[step] = step if is_first else (step - self.low) % width or width
+        return made
 
     @property
     def keys(self) -> frozenset[int]:
         """The steps that rotation keys are needed for."""
-        if not self.radix:
-            return frozenset(self._steps) - {0}
-        climbs = {self._rungs.step} if self._rungs[1:] else set()
-        between = {self._above(step) for step in self._steps if step}
-        return frozenset({self.low} | between | climbs) - {0}
+        return frozenset(self.hops.values()) - {0}
 
     @property
     def rotations(self) -> int:
         """Number of rotations."""
-        if not self.radix:
-            return len(self.keys)
-        between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
-        return between + len(self._rungs) - (self.low == 0)
+        return sum(hop != 0 for hop in self.hops.values())
 
     def climb(self, x: CiphertextT) -> dict[int, CiphertextT]:
         """The rotations of `x` by each step, ascending."""
-        if not self.radix:
-            return {step: rotate(x, step) for step in self._steps}
-        rungs = {self.low: rotate(x, self.low)}
-        for rung in self._rungs[1:]:
-            rungs[rung] = rotate(rungs[rung - self._rungs.step], self._rungs.step)
-        down = {step: self._above(step) for step in self._steps}
-        return {s: rotate(rungs[s - d], d) if s else x for s, d in down.items()}
+        made: dict[int, CiphertextT] = {}
+        for step, hop in self.hops.items():
+            made[step] = rotate(made.get(step - hop, x), hop)
+        return made
 
 
 @attrs.frozen

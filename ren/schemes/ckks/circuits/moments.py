@@ -8,8 +8,8 @@ variance takes two levels, and what cancels is not the square of the mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -36,11 +36,22 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import check_automatic
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic, has_to_be_cleared
-from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
+from ren.schemes.ckks.arithmetic.rotation import (
+    cleared,
+    conjugate,
+    cyclic,
+    has_to_be_cleared,
+    summed_from,
+)
+from ren.schemes.ckks.arithmetic.shapes import (
+    axis_of,
+    batch_axes,
+    check_no_numbers_apart,
+    shape_text,
+    shapes_of,
+)
 from ren.schemes.ckks.circuits import reductions, tables
-from ren.schemes.ckks.circuits.shaping import blocks_of
-from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
+from ren.schemes.ckks.circuits.stacking import beside_blocks, blocks_of, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -51,7 +62,6 @@ from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.readable import Noise
-from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 
 _FEW = 3  # columns that are not paired, which saves a key
@@ -79,7 +89,7 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
         return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
     place = axis_of(ct, axis, "var()")
     if place is None:
-        tables.check_no_numbers_apart(ct, "var()")
+        check_no_numbers_apart(ct, "var()")
     batch, core = map(len, shapes_of(ct))
     is_whole = is_columns(ct) and place is None
     if place is None and not is_whole:
@@ -152,7 +162,7 @@ def _centred(ct: CiphertextT, factors: Sequence[float], is_whole: bool) -> list[
     if is_whole:
         sums = tables.total(ct, None, False)
     elif _is_wide(ct) and ct.layout.is_complex:  # paired
-        sums = _summed(ct)
+        sums = reductions.over_all_slots(ct, _by_fours)
     elif _is_wide(ct):
         sums, share = _twice_sums(ct), share / 2
     else:
@@ -178,37 +188,26 @@ def _is_wide(x: CiphertextData) -> bool:
     return is_columns(x) and len(x.shape) == 2 and x.shape[1] > _FEW
 
 
-def _summed(x: CiphertextT, zeros: Callable[[], Noise | None] | None = None) -> CiphertextT:
-    """The sum over all slots of all blocks, zeros beyond the length, in every slot.
+def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
+    """`rotations_summed` of a power of two of terms: by 4^k, 2 4^k and 3 4^k slots.
 
     Of four terms at once one is decomposed, and their sum is divided by P once. It is half the work
-    of `reductions.total`, for half as many keys more. `zeros` is as for `with_few_terms`.
+    of `rotations_summed`, for half as many keys more.
     """
-    length, largest = known_length(x) or 1, noises.of_largest(x.noise, x.layout.blocks)
-    by_fours = partial(_by_fours, count=x.slots, step=1)
-    total = reductions.with_few_terms(by_fours, x, length, zeros)
-    return relabelled(within_that_of(total, largest, length), None)
-
-
-def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
-    """`rotations_summed` of a power of two of terms: by 4^k, 2 4^k and 3 4^k slots."""
     result, terms = x, 1
     while terms < count:
         shift = terms * step
         few = 4 if 4 * terms <= count and shift.bit_length() % 2 else 2  # a power of 4
         result = reduce(add, [cyclic(result, i * shift) for i in range(few)])
         terms *= few
-    if result is x:
-        return x
-    added = (count - 1) * switch_sigma(result.params, result.level) ** 2
-    rule = partial(noises.of_rotations, count=count, step=step, slots=x.slots, added=added)
-    return with_noise(result, lambda noise: rule(x.noise, noise))
+    return summed_from(x, result, count, step, count - 1)
 
 
 def _twice_sums(x: CiphertextT) -> CiphertextT:
     """Twice the sums of the columns, zeros beyond the length, two columns at a time."""
     blocks = [evolve_layout(block, columns=True) for block in blocks_of(x)]
-    sums = _twice_parts(_summed(paired(reduce(add, blocks))), x.shape[1])
+    pairs = paired(reduce(add, blocks))
+    sums = _twice_parts(reductions.over_all_slots(pairs, _by_fours), x.shape[1])
     largest = noises.of_largest(x.noise, x.layout.blocks)
     return within_that_of(sums, largest, 2 * x.shape[0])
 
@@ -230,7 +229,8 @@ def _twice_square_sums(c: CiphertextT) -> CiphertextT:
         each = [*first, *found[1:]]
         return None if any(noise is None for noise in each) else noises.stacked(each, ())
 
-    sums = _twice_parts(_summed(stack([*unstack(pairs), *rest]), zeros), len(columns))
+    squares = stack([*unstack(pairs), *rest])
+    sums = _twice_parts(reductions.over_all_slots(squares, _by_fours, zeros), len(columns))
     largest = noises.of_largest(c.noise, c.layout.blocks)
     return within_that_of(sums, noises.product(largest, largest), 2 * c.shape[0])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from ren.core.errors import ScaleError
 from ren.poly.key_ids import called
@@ -22,9 +23,14 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, note_cleared
-from ren.schemes.ckks.arithmetic.rotation import across_blocks, cleared, cyclic, with_value
+from ren.schemes.ckks.arithmetic.rotation import (
+    across_blocks,
+    cleared,
+    cyclic,
+    rotations_summed,
+    with_value,
+)
 from ren.schemes.ckks.circuits.linear import encoded, map_of
-from ren.schemes.ckks.circuits.shaping import rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -39,6 +45,7 @@ from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS, ZEROS, Layout, T
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import bound_of
+from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.slots import contents as slot_contents
 from ren.schemes.slots import planner
 from ren.schemes.slots.contents import ZERO, Contents
@@ -165,9 +172,9 @@ def roll(x: CiphertextT, shift: int) -> CiphertextT:
     """numpy.roll over the logical length: result[i] = x[(i - shift) mod length].
 
     Where the length fills the slots it is one rotation. Else it is two, with no level where twice
-    the length fits into the slots.
+    the length fits into the slots. Across blocks it takes a level.
     """
-    if x.layout.blocks > 1:
+    if x.layout.blocks > 1 and is_manual():
         raise across_blocks(x, f"roll({shift})")
     length, what = x.layout.length or x.slots, f"roll({shift})"
     shift %= length
@@ -180,15 +187,24 @@ def roll(x: CiphertextT, shift: int) -> CiphertextT:
     with called(what):
         if shift == 0 or length == x.slots:
             return cyclic(x, -shift)
-        return _rolled(x, shift, length)
+        return _turned(x, (np.arange(length) - shift) % length, what)
+
+
+def rotated_blocks(x: CiphertextT, steps: int) -> CiphertextT:
+    """result[i] = x[i + steps] of a vector in blocks, cyclic over all their slots: one level."""
+    length, whole = known_length(x) or 1, x.slots * x.layout.blocks
+    source = (np.arange(length) + steps % whole) % whole
+    what = "A rotation of a vector across the blocks that it is cut into"
+    return _turned(x, np.where(source < length, source, -1), what) if steps % whole else x
 
 
 @circuit("roll()")
-def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
-    source = (np.arange(length) - shift) % length
-    result = moved(x, gather(source, length), f"roll({shift})")
+def _turned(x: CiphertextT, source: NDArray[np.integer], what: str) -> CiphertextT:
+    """x[source], zeros where that is negative, of the length and shape of `x`."""
+    result = moved(x, gather(source, len(source)), what)
     result = evolve_layout(result, shape=x.layout.shape)
-    return with_type(with_span(result, x.span), x.stated_dtype)
+    span = x.span if source.min() >= 0 else hull(x.span, Span(0.0, 0.0))
+    return with_type(with_span(result, span), x.stated_dtype)
 
 
 def contents_of(layout: Layout, length: int, slots: int) -> Contents:

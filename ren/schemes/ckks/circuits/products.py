@@ -12,11 +12,7 @@ from ren.core.errors import ParameterError
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.automatic import add
-from ren.schemes.ckks.arithmetic.evolve import (
-    evolve_layout,
-    fills_slots,
-    need_level,
-)
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, fills_slots, need_level
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, numbers_of_user
@@ -24,7 +20,7 @@ from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_sh
 from ren.schemes.ckks.circuits import linear, matmul, mixing, reductions, tables
 from ren.schemes.ckks.circuits.matrix_checks import numbers_of, of_symbols
 from ren.schemes.ckks.circuits.shaping import reshaped
-from ren.schemes.ckks.circuits.stacking import stack, unstack
+from ren.schemes.ckks.circuits.stacking import stack, stacked_at, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -209,7 +205,7 @@ def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
     result = _mixed(ct, m.T, place)
     if result is None:
         sums = [_contracted(ct, m[:, j], place) for j in range(m.shape[1])]
-        result = _stacked(sums, _batch_axis(ct, place))
+        result = stacked_at(sums, _batch_axis(ct, place))
     return with_type(evolve_layout(result, columns=is_columns(ct)), of_result(ct, matrix))
 
 
@@ -236,11 +232,3 @@ def _mixed(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT | None:
     with numbers_of_user():  # the number there goes, and comes back where the numbers are
         sums = w.sum(1).reshape(-1, *(1,) * (len(ct.shape) - 1 - place))
         return mixing.mixed(normal(ct - tail.value), rows) + tail.value * sums
-
-
-def _stacked(parts: list[CiphertextT], place: int) -> CiphertextT:
-    """The ciphertexts along a new batch axis."""
-    if not place:
-        return stack(parts)
-    rows = zip(*map(unstack, parts), strict=True)
-    return stack([_stacked(list(row), place - 1) for row in rows])

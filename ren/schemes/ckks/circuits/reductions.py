@@ -27,9 +27,14 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotate
+from ren.schemes.ckks.arithmetic.rotation import (
+    cleared,
+    has_to_be_cleared,
+    rotate,
+    rotations_summed,
+)
 from ren.schemes.ckks.circuits.moves import moved
-from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.stacking import blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -50,10 +55,7 @@ _FEW = 4  # times as many slots as terms: the bound is a fifth of a bit more the
 @circuit("sum()")
 def total(ct: CiphertextT) -> CiphertextT:
     """The sum, in every slot: log2(slots) rotations; a level where leftovers are cleared first."""
-    length = known_length(ct)
-    if length is None:
-        return ct
-    return _over_all_slots(cleared(ct, "sum()"), length)
+    return ct if known_length(ct) is None else over_all_slots(cleared(ct, "sum()"))
 
 
 @circuit("mean()", floating)
@@ -68,11 +70,11 @@ def mean(ct: CiphertextT) -> CiphertextT:
         return ct
     need_level(ct, 1, "mean()")
     if fills_slots(ct) or ct.layout.tail.is_zero:
-        result = AUTOMATIC.multiply_scalar(_over_all_slots(ct, length), 1 / length)
+        result = AUTOMATIC.multiply_scalar(over_all_slots(ct), 1 / length)
     else:
         shares, blocks = np.full(length, 1 / length), ct.layout.blocks
         p = encode(shares, ct.params, ct.level, blocks, bound=1 / length)
-        result = _over_all_slots(multiply_plain(ct, p), length)
+        result = over_all_slots(multiply_plain(ct, p))
     return _kept(result, ct, 1)
 
 
@@ -109,7 +111,7 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
     if is_encrypted:
         need_level(w, 1, "dot()")
     ct = cleared(ct, "dot()") if shows else ct
-    return _over_all_slots(ct * w, length)
+    return over_all_slots(ct * w)
 
 
 @circuit("cumsum()", arithmetic)
@@ -215,31 +217,25 @@ def any_of(ct: CiphertextT) -> CiphertextT:
     return 1 - _product(1 - ct, "any")
 
 
-def _over_all_slots(ct: CiphertextT, length: int) -> CiphertextT:
-    """The sum over all slots of all blocks, of which all but `length` are zero."""
-    result = with_few_terms(lambda x: rotations_summed(x, ct.slots, 1), ct, length)
-    return relabelled(_kept(result, ct, length), None)
-
-
-def with_few_terms(
-    summed: Callable[[CiphertextT], CiphertextT],
+def over_all_slots(
     ct: CiphertextT,
-    length: int,
+    summed: Callable[[CiphertextT, int, int], CiphertextT] = rotations_summed,
     zeros: Callable[[], Noise | None] | None = None,
 ) -> CiphertextT:
-    """`summed` of `ct`: the sum over all slots of all blocks, of which all but `length` are zero.
+    """The sum over all slots of all blocks, zeros beyond the length, in every slot.
 
-    It has the error of numbers `length` times. Zeros add their own error, which is mostly smaller.
-    `zeros` finds it; without that, it is what `ct` has pending.
+    It has the error of each number once. Zeros add their own error, which is mostly smaller.
+    `zeros` finds it; without that, it is what `ct` has pending. `summed` is as `rotations_summed`.
     """
-    whole = reduce(operator.add, blocks_of(ct))
-    noise = None
+    whole, noise, length = reduce(operator.add, blocks_of(ct)), None, known_length(ct) or 1
     if ct.layout.blocks == 1 and are_few(length, ct.slots):
         noise = zeros() if zeros is not None else noise_beyond(ct, length)
     if noise is None:
-        return summed(whole)
-    result = summed(with_fields(whole, noise=noise, pending=None))
-    return with_noise(result, lambda noise: noises.plus_slots(noise, ct.noise, length))
+        result = summed(whole, ct.slots, 1)
+    else:
+        result = summed(with_fields(whole, noise=noise, pending=None), ct.slots, 1)
+        result = with_noise(result, lambda noise: noises.plus_slots(noise, ct.noise, length))
+    return relabelled(_kept(result, ct, length), None)
 
 
 def are_few(count: int, slots: int) -> bool:

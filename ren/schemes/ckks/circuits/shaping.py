@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.poly import Poly, batching
 from ren.poly.key_ids import called
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
-from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
+from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import (
-    evolve,
     evolve_layout,
-    kept_to,
     need_level,
     relabelled,
-    with_noise,
     with_span,
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.number_types import (
-    arithmetic,
-    of_operands,
-    same,
-    with_type,
-)
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, of_operands, same, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (
     batch_axes,
@@ -42,6 +34,8 @@ from ren.schemes.ckks.arithmetic.shapes import (
     shape_text,
     shapes_of,
 )
+from ren.schemes.ckks.circuits.moves import moved
+from ren.schemes.ckks.circuits.stacking import as_blocks, blocks_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -49,12 +43,11 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
 )
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
-from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.noise.spans import Span, hull
+from ren.schemes.slots.planner import gather
 
 
 @circuit("mask()")
@@ -104,13 +97,6 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
     is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
     if is_last:
         index = index[1]  # ct[..., i:j] of a batch
-    if (
-        length is not None
-        and not is_last
-        and type(index) is not bool
-        and isinstance(index, int | np.integer)
-    ):
-        _check_place(index, length)
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
@@ -118,21 +104,41 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
             _instead_of(ct, index, is_last and not is_columns(ct)),
         )
     ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
-    index = slice(*ends)
-    start, stop, _ = index.indices(length)
+    shape = (ct.layout.has_shape and ct.layout.shape) or (length,)
+    start, stop, _ = (index := slice(*ends)).indices(shape[0])
+    if len(shape) > 1 and (is_last or stop <= start):
+        raise ParameterError(
+            f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
+            f"{' along its last axis' if is_last else ''}.",
+            "Rows that follow one another are cut out, one at least: ct[i:j].",
+            _last_axis(ct)
+            if is_last
+            else f"Make it a vector for other numbers: {reshape_text(ct)}.",
+        )
     if stop <= start:
         raise ParameterError(
             f"The slice [{start}:{stop}] of a ciphertext of {length} numbers is empty.",
             "A ciphertext holds one number at least.",
             f"Choose bounds from 0 to {length}, the second above the first.",
         )
-    if ct.layout.has_shape:
-        return _rows(ct, index, is_last)
-    if ct.layout.blocks > 1:
-        return _from_blocks(ct, start, stop)
-    tail = ct.layout.tail.cut(start, length - stop)
+    width = math.prod(shape[1:])
     with called(f"ct[{'..., ' * is_last}{_text(index)}]"):
-        return with_span(relabelled(cyclic(ct, start), stop - start, tail), ct.span)
+        result = _cut(ct, start * width, stop * width)
+    result = with_type(with_span(result, ct.span), ct.stated_dtype)
+    return reshaped(result, (stop - start, *shape[1:])) if len(shape) > 1 else result
+
+
+def _cut(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
+    """The numbers from one place to another. Those across blocks are moved by a matrix."""
+    length, (first, offset) = known_length(ct) or 1, divmod(start, ct.slots)
+    if ct.layout.blocks == 1:
+        return relabelled(cyclic(ct, start), stop - start, ct.layout.tail.cut(start, length - stop))
+    parts = slice(first, -(-stop // ct.slots))
+    if offset and parts.stop - first > 1:
+        what = "A slice of a vector across the blocks that it is cut into"
+        return moved(ct, gather(np.arange(start, stop), length), what)
+    turned = [cyclic(part, offset) for part in blocks_of(ct)[parts]]
+    return as_blocks(turned, length=stop - start, shape=None, tail=LEFTOVERS)
 
 
 def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
@@ -149,6 +155,8 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
         others *= affordable(others, ct.shape) == others
         return f"Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector.{others}"
     if isinstance(index, int | np.integer) and type(index) is not bool and len(ct.shape) == 1:
+        if not -len(ct) <= index < len(ct):
+            return f"Write ct[i : i + 1] for one number, with i from 0 to {len(ct) - 1}."
         return f"Write {f'ct[{index}:{index + 1}]' if index != -1 else 'ct[-1:]'} for one number."
     if isinstance(index, tuple | float):
         return (
@@ -157,15 +165,6 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
     others = "" if isinstance(index, int) else f" np.eye(len(ct))[{text}] @ ct takes others."
     others *= affordable(others, ct.shape) == others
     return f"Write ct[i:j], or ct[i : i + 1] for one number.{others * (len(ct.shape) < 3)}"
-
-
-def _check_place(index: Any, length: int) -> None:
-    if not -length <= index < length:
-        raise ParameterError(
-            f"A ciphertext of {length} numbers was indexed by {index}.",
-            f"There are {length} of them, from 0 on.",
-            f"Write ct[i : i + 1] for one number, with i from 0 to {length - 1}.",
-        )
 
 
 def _last_axis(ct: CiphertextData) -> str:
@@ -179,45 +178,6 @@ def _last_axis(ct: CiphertextData) -> str:
 def _text(index: slice) -> str:
     """A slice as it is written."""
     return ":".join("" if k is None else str(k) for k in (index.start, index.stop))
-
-
-def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
-    """Rows of a matrix, or of an array of more axes: they stand one after another."""
-    shape: tuple[int, ...] = ct.layout.shape or (0,)
-    start, stop, _ = index.indices(shape[0])
-    if is_last or stop <= start:
-        raise ParameterError(
-            f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
-            f"{' along its last axis' if is_last else ''}.",
-            "Rows that follow one another are cut out, one at least: ct[i:j].",
-            _last_axis(ct)
-            if is_last
-            else f"Make it a vector for other numbers: {reshape_text(ct)}.",
-        )
-    width = math.prod(shape[1:])
-    with called(f"ct[{_text(index)}]"):
-        result = item(reshaped(ct, (-1,)), slice(start * width, stop * width))
-    return reshaped(result, (stop - start, *shape[1:]))
-
-
-def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
-    """A slice of a vector that is cut: where it lies across blocks, two of them make each."""
-    first, offset = divmod(start, ct.slots)
-    parts = blocks_of(ct)[first : -(-stop // ct.slots)]
-    count, ahead = -(-(stop - start) // ct.slots), np.arange(ct.slots) < ct.slots - offset
-    with called(f"ct[{start}:{stop}]"):
-        if len(parts) > 1 and offset:
-            need_level(ct, 1, "A slice of a vector across the blocks that it is cut into")
-        moved = [cyclic(part, offset) for part in parts]
-        if len(parts) > 1 and offset:
-            masks = [encode(m, ct.params, ct.level) for m in (ahead, ~ahead)]
-            fronts, behind = ([multiply_plain(x, m) for x in moved] for m in masks)
-            moved = [
-                kept_to(add(x, y), part)
-                for x, y, part in zip(fronts, behind[1:], moved, strict=False)
-            ] + fronts[-1:]
-    result = as_blocks(moved[:count], length=stop - start, shape=None, tail=LEFTOVERS)
-    return with_span(result, ct.span)
 
 
 def reshape(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
@@ -298,8 +258,7 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
             "Copies along its last axis do not stand one after another.",
             f"Make it a vector, {reshape_text(ct)}, or broadcast it against an array of ones.",
         )
-    result = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    result = relabelled(result, count * length, ZEROS)
+    result = moved(ct, gather(np.arange(count * length) % length, length), "tile()")
     return result if shape is None else reshaped(result, (*shape[:-1], count * length))
 
 
@@ -364,21 +323,6 @@ def _padded_array(x: Any, size: int) -> NDArray:
     return np.pad(values, behind)
 
 
-def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
-    """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
-    result, terms, switches = ct, 1, 0
-    for bit in bin(count)[3:]:
-        result, terms = add(result, cyclic(result, terms * step)), 2 * terms
-        switches = 2 * switches + 1  # as often each key switch stands in the sum
-        if bit == "1":
-            result, terms, switches = add(ct, cyclic(result, step)), terms + 1, switches + 1
-    if result is ct:
-        return ct
-    added = switches * switch_sigma(result.params, result.level) ** 2
-    rule = partial(noises.of_rotations, count=count, step=step, slots=ct.slots, added=added)
-    return with_noise(result, lambda noise: rule(ct.noise, noise))
-
-
 @circuit("concat()")
 def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     """The vectors one after another, as numpy.concatenate: a rotation each.
@@ -393,16 +337,10 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         OperandError: what is not a ciphertext, or is not in the list.
         ParameterError: none, a scalar, or more numbers than slots.
     """
-    parts = as_ciphertexts(ciphertexts, "ckks.concat()", *others)
+    parts, what = as_ciphertexts(ciphertexts, "ckks.concat()", *others), "concat()"
     for ct in parts:
-        refuse_columns(ct, "concat()")
-    lengths = [_vector_length(ct, "concat()") for ct in parts]
-    if not parts:
-        raise ParameterError(
-            "0 ciphertexts were to be joined.",
-            "At least one is needed.",
-            "Pass a list with a ciphertext, ckks.concat([x, y]).",
-        )
+        refuse_columns(ct, what)
+    lengths = [_vector_length(ct, what) for ct in parts]
     if sum(lengths) > parts[0].slots:
         raise ParameterError(
             f"{len(parts)} ciphertexts of {sum(lengths)} numbers in all were to be joined.",
@@ -418,11 +356,9 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
             "Their numbers are joined along the first axis; all other axes are equal.",
             f"Make them vectors: {reshape_text(parts[0])}.",
         )
-    is_complex = any(ct.layout.is_complex for ct in parts)
-    steps = [-sum(lengths[:i]) for i in range(len(parts))]
-    placed = [
-        cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
-    ]
+    is_complex, places = any(ct.layout.is_complex for ct in parts), itertools.accumulate(lengths)
+    each = zip(parts, lengths, places, strict=True)
+    placed = [cyclic(cleared(normal(ct), what), count - end) for ct, count, end in each]
     result = within_that_of(reduce(add, placed), reduce(noises.larger, (ct.noise for ct in placed)))
     result = relabelled(result, sum(lengths), ZEROS, is_complex)
     result = with_type(result, of_operands(same, *parts))
@@ -444,49 +380,3 @@ def _vector_length(ct: CiphertextData, what: str) -> int:
             "ct[i] + np.zeros(1) is a vector of one.",
         )
     return length
-
-
-# ------------------------------------------------------------------- blocks
-
-# Vectors longer than the slots are cut; blocks are the last batch axis. Steps of programs take them
-# apart and put them together: in captured functions, and under JAX's transformations too.
-
-
-def blocks_of(x: CiphertextT) -> list[CiphertextT]:
-    """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
-    if x.layout.blocks == 1:
-        return [x]
-    x = normal(x)
-    return [_block(x, i) for i in range(x.layout.blocks)]
-
-
-@operation("a block", lambda x, index: x[..., index, :])
-def _block(x: CiphertextT, index: int) -> CiphertextT:
-    def block(p: Poly) -> Poly:
-        """One without the axis, or of size 1 there, is that of all blocks."""
-        if len(p.shape) < rank:
-            return p
-        return batching.item(p, index if p.shape[-3] > 1 else 0)
-
-    rank = max(len(p.shape) for p in x.polys)
-    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
-    noise = noises.item(x.noise, index)
-    return evolve(x, tuple(map(block, x.polys)), noise, layout=layout)
-
-
-def as_blocks(parts: Sequence[CiphertextT], **layout: Any) -> CiphertextT:
-    """The blocks, all at one level, as one ciphertext of this layout; one block stays as it is."""
-    result = parts[0] if len(parts) == 1 else _beside(*parts)
-    return evolve_layout(result, blocks=len(parts), **layout)
-
-
-@operation("blocks", lambda *parts: np.stack(parts, -2))
-def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
-    normals = [normal(x) for x in (first, *rest)]
-    polys = tuple(
-        batching.stacked(halves, -1) for halves in zip(*(x.polys for x in normals), strict=True)
-    )
-    noise = noises.side_by_side([x.noise for x in normals])
-    count = len(normals)
-    layout = Layout(count * first.slots, first.layout.is_complex, count)
-    return evolve(normals[0], polys, noise, layout=layout)

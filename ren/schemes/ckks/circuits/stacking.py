@@ -10,9 +10,9 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.poly import Poly
-from ren.poly.batching import stacked, unstacked
+from ren.poly.batching import item, stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve
+from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve, evolve_layout
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_operands, same
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
@@ -109,9 +109,15 @@ def beside_blocks(numbers: CiphertextT, x: CiphertextData) -> CiphertextT:
 
 def with_last_axis(numbers: CiphertextT) -> CiphertextT:
     """A batch with a last axis of size 1."""
-    if not batch_of(numbers):
-        return stack([numbers])
-    return stack([with_last_axis(number) for number in unstack(numbers)])
+    return stacked_at([numbers], len(batch_of(numbers)))
+
+
+def stacked_at(parts: Sequence[CiphertextT], place: int) -> CiphertextT:
+    """The ciphertexts along a new batch axis at any place."""
+    if not place:
+        return stack(parts)
+    rows = zip(*map(unstack, parts), strict=True)
+    return stack([stacked_at(row, place - 1) for row in rows])
 
 
 @operation("unstack()", lambda x, i, pair: x[i])
@@ -131,12 +137,6 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
 
 
 def _check(parts: Sequence[CiphertextData]) -> None:
-    if not parts:
-        raise ParameterError(
-            "ckks.stack got nothing.",
-            "It takes ciphertexts, at least one.",
-            "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
-        )
     first = parts[0]
     for x in parts[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
@@ -159,3 +159,47 @@ def _shape(x: CiphertextData) -> tuple[int | bool | None, ...]:
     batch = batch_of(x)
     axes = batch[:-1] if x.layout.blocks > 1 else batch
     return (*axes, known_length(x), is_columns(x))
+
+
+# ------------------------------------------------------------------- blocks
+
+# Vectors longer than the slots are cut; blocks are the last batch axis. Steps of programs take them
+# apart and put them together: in captured functions, and under JAX's transformations too.
+
+
+def blocks_of(x: CiphertextT) -> list[CiphertextT]:
+    """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
+    if x.layout.blocks == 1:
+        return [x]
+    x = normal(x)
+    return [_block(x, i) for i in range(x.layout.blocks)]
+
+
+@operation("a block", lambda x, index: x[..., index, :])
+def _block(x: CiphertextT, index: int) -> CiphertextT:
+    def block(p: Poly) -> Poly:
+        """One without the axis, or of size 1 there, is that of all blocks."""
+        if len(p.shape) < rank:
+            return p
+        return item(p, index if p.shape[-3] > 1 else 0)
+
+    rank = max(len(p.shape) for p in x.polys)
+    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
+    noise = noises.item(x.noise, index)
+    return evolve(x, tuple(map(block, x.polys)), noise, layout=layout)
+
+
+def as_blocks(parts: Sequence[CiphertextT], **layout: Any) -> CiphertextT:
+    """The blocks, all at one level, as one ciphertext of this layout; one block stays as it is."""
+    result = parts[0] if len(parts) == 1 else _beside(*parts)
+    return evolve_layout(result, blocks=len(parts), **layout)
+
+
+@operation("blocks", lambda *parts: np.stack(parts, -2))
+def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
+    normals = [normal(x) for x in (first, *rest)]
+    polys = tuple(stacked(halves, -1) for halves in zip(*(x.polys for x in normals), strict=True))
+    noise = noises.side_by_side([x.noise for x in normals])
+    count = len(normals)
+    layout = Layout(count * first.slots, first.layout.is_complex, count)
+    return evolve(normals[0], polys, noise, layout=layout)

@@ -9,7 +9,7 @@ axis is a sum of rotations. Others are a product with a matrix of zeros and ones
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -17,30 +17,22 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
-from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
-from ren.schemes.ckks.arithmetic.evolve import (
-    evolve_layout,
-    need_level,
-    relabelled,
-    within_that_of,
-)
+from ren.schemes.ckks.arithmetic.automatic import add
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, relabelled, within_that_of
 from ren.schemes.ckks.arithmetic.number_types import floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
-from ren.schemes.ckks.arithmetic.shapes import axis_of, shapes_of
+from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotations_summed
+from ren.schemes.ckks.arithmetic.shapes import axis_of, check_no_numbers_apart, shapes_of
 from ren.schemes.ckks.circuits import reductions, shaping
+from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.moves import moved
-from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
-from ren.schemes.ckks.circuits.stacking import stack, unstack
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
-    CiphertextT,
-    is_columns,
-)
+from ren.schemes.ckks.circuits.shaping import reshaped
+from ren.schemes.ckks.circuits.stacking import blocks_of, stack, stacked_at, unstack
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, is_columns
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
-from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.slots.entries import Entries
 from ren.schemes.slots.planner import LinearIndexMap, sums
 
 Reduction = Callable[[CiphertextT], CiphertextT]
@@ -92,21 +84,12 @@ def _reduced(
             need_level(ct, 1, what)
         at = min(place, batch - 1)
         summed = _times(_along_batch(ct, at), share)
-        return _with_batch_axis(summed, at, is_columns(ct)) if keepdims else summed
+        if not keepdims:
+            return summed
+        return evolve_layout(stacked_at([summed], at), columns=is_columns(ct))
     if core == 1:
         return _kept_axes(of_vectors(ct), ct, keepdims)
     return _along_slots(ct, place - batch, keepdims, what, share)
-
-
-def check_no_numbers_apart(ct: CiphertextData, what: str) -> None:
-    """Raises ParameterError for a batch of single numbers: NumPy takes them together."""
-    batch, core = shapes_of(ct)
-    if batch and not core:
-        raise ParameterError(
-            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
-            "Without an axis it takes the numbers of each ciphertext together, here one.",
-            "Pass axis=-1 to take the numbers of the batch together.",
-        )
 
 
 def _times(ct: CiphertextT, share: float | None) -> CiphertextT:
@@ -128,13 +111,6 @@ def _along_batch(ct: CiphertextT, place: int) -> CiphertextT:
     if place:
         return stack([_along_batch(part, place - 1) for part in parts])
     return reduce(add, parts)
-
-
-def _with_batch_axis(ct: CiphertextT, place: int, columns: bool) -> CiphertextT:
-    """The same with a batch axis of size 1 put in, the last one that of columns."""
-    if place:
-        return stack([_with_batch_axis(part, place - 1, columns) for part in unstack(ct)])
-    return evolve_layout(stack([ct]), columns=columns)
 
 
 def _along_slots(
@@ -167,35 +143,21 @@ def _columns_summed(
 
     Rows that lie across two blocks are put together first, which takes a level.
     """
-    per_block, is_cut = ct.slots // width, ct.slots % width != 0
-    masked = not is_cut and has_to_be_cleared(ct)
-    need_level(ct, int(is_cut or share is not None), what, clearing=masked)
+    whole, size = ct.slots // width * width, count * width
+    largest = noises.of_largest(ct.noise, ct.layout.blocks)
+    is_cut, place = whole < ct.slots, np.arange(size)
+    need_level(
+        ct, int(is_cut or share is not None), what, clearing=not is_cut and has_to_be_cleared(ct)
+    )
     if is_cut:
-        blocks = enumerate(blocks_of(ct))
-        parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]
+        aligned = Entries(np.full(size, share or 1.0), (whole, size), (place % whole, place))
+        ct = encoded(aligned, ct.params, ct.level) @ evolve_layout(ct, shape=None)
     else:
-        parts = blocks_of(cleared(evolve_layout(ct, shape=None), what))
-    result = rotations_summed(reduce(add, parts), min(count, per_block), width)
+        ct = cleared(evolve_layout(ct, shape=None), what)
+    result = rotations_summed(reduce(add, blocks_of(ct)), min(count, whole // width), width)
     result = relabelled(result, width, LEFTOVERS, ct.layout.is_complex)
     result = result if is_cut else _times(result, share)
-    largest = noises.of_largest(ct.noise, ct.layout.blocks)
     return within_that_of(result, largest, count * (share or 1.0))
-
-
-def _runs(
-    x: CiphertextT, block: int, length: int, width: int, share: float
-) -> Iterator[CiphertextT]:
-    """The numbers of a block in parts, each rotated so that rows begin at multiples of `width`.
-
-    Beyond the last multiple that the slots hold, numbers go to the front in a part of their own.
-    There are two parts, or three where the slots hold no two rows.
-    """
-    phase, place = block * x.slots % width, np.arange(x.slots)
-    whole = x.slots // width * width
-    end = min(x.slots, length - block * x.slots)
-    for first in range(-phase, end, whole):
-        inside = share * ((first <= place) & (place < min(first + whole, end)))
-        yield cyclic(multiply_plain(x, encode(inside, x.params, x.level, bound=share)), first)
 
 
 # ------------------------------------------------------------------- items

@@ -116,6 +116,13 @@ def test_slices_of_blocks(ctx64, jitted):
         x.tile(2)
 
 
+def test_slices_of_blocks_keep_their_type(ctx64):
+    values = np.arange(137)
+    x = ctx64.encrypt(values)
+    check(x[5:100], values[5:100], 3)
+    check(x[64:130], values[64:130], 4)
+
+
 def test_masks_tiles_and_concatenation(ctx64, data):
     values, x = data
     m = np.arange(len(values)) % 2
@@ -124,7 +131,7 @@ def test_masks_tiles_and_concatenation(ctx64, data):
     check(ckks.pad(x[:5], 9) + np.ones(9), np.pad(values[:5], (0, 4)) + 1, 3)
     y = x[:5]
     for count in (1, 2, 3, 5, 12):
-        check(y.tile(count), np.tile(values[:5], count), 3)
+        check(y.tile(count), np.tile(values[:5], count), 3 if count > 1 else 4)
         check(y.mask().tile(count), np.tile(values[:5], count), 3)
     check(ckks.concat([y, x[2:4], y]), np.concatenate([values[:5], values[2:4], values[:5]]), 3)
     check(ckks.concat([y]), values[:5], 4)
