@@ -11,12 +11,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from ren.core.context_values import Changed
+from ren.core.context_values import Changed, ContextValue
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
@@ -175,6 +175,18 @@ def called(name: str | None = None) -> Iterator[None]:
     if call.missing is None:
         for holder, keys in missing.items():
             raise holder.missing(keys)
+
+
+def run_later(context: Context, function: Callable[[], Any]) -> Any:
+    """Run what was recorded in a context, named as there; keys that it lacks are of this call."""
+    call = _call.get()
+
+    def run() -> Any:
+        name = _call.get().name
+        with ContextValue(_call, call), called(name):
+            return function()
+
+    return context.copy().run(run)
 
 
 def call_name(otherwise: str) -> str:

@@ -395,8 +395,8 @@ class Ciphertext(CiphertextData, Stored, Unchanging):
         """numpy.var, of real numbers: two levels; `axis` and `keepdims` as for `sum`.
 
         The squares of the distances to the mean are divided by their count less `ddof`. It takes
-        three levels where leftovers are cleared before, and along an axis of a table packed flat
-        that is not the first; across blocks four.
+        three levels where leftovers are cleared before. So it does along an axis of a flat table
+        that is not the first. Across blocks it takes four.
         """
         return moments.var(self, axis, ddof, keepdims)
 

@@ -94,8 +94,8 @@ def var(
     Raises:
         OperandError: `x` is not a ciphertext.
         ParameterError: complex numbers, or no more of them than ddof.
-        DepthError: fewer than two levels. It takes three where leftovers stand beyond the length,
-            and along an axis of a table packed flat that is not the first; across blocks four.
+        DepthError: fewer than two levels. It takes three where leftovers stand beyond the length.
+            So it does along an axis of a flat table that is not the first. Across blocks four.
     """
     check_ciphertext(x, "var()")
     return moments.var(x, axis, ddof, keepdims)

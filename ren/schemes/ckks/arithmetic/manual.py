@@ -122,7 +122,7 @@ class Manual(arithmetic.Automatic):
         return x, p.factor, p.noise
 
     def start_of(self, x: CiphertextT, value: Any) -> tuple[CiphertextT, Any, None]:
-        """What is given."""
+        """The same: nothing is merged."""
         return x, value, None
 
     def check_factor_of_number(self, x: CiphertextData) -> None:

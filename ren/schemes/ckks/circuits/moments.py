@@ -79,8 +79,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
         keepdims: whether the axis stays, with size 1.
 
     Raises:
-        DepthError: fewer than two levels. It takes three where leftovers are cleared before, and
-            along an axis of a table packed flat that is not the first; across blocks four.
+        DepthError: fewer than two levels. It takes three where leftovers are cleared before. So
+            it does along an axis of a flat table that is not the first. Across blocks four.
         ParameterError: complex numbers, or no more than ddof.
     """
     check_automatic("A variance")

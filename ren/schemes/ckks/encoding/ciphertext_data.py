@@ -26,6 +26,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
+from ren.poly.key_ids import run_later
 from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
@@ -141,10 +142,10 @@ class Origin:
 
     Args:
         source: a ciphertext.
-        factor: a number or [*batch, length] of them, or a symbol, or what JAX traces: times which
+        factor: a number or [*batch, length] of them, a symbol, or what JAX traces. Times it,
             `source` holds the numbers.
-        left: operators without a level, and where they leave the numbers; None where these stand in
-            the same slots as in `source`.
+        left: operators without a level, and where they leave the numbers. None where these stand
+            in the same slots as in `source`.
         cost: of what leads from there to the numbers in order, in rotations.
         again: gives the numbers in order, times a number; None where it cannot.
     """
@@ -199,7 +200,7 @@ class Later:
     def made(self) -> Any:
         """The ciphertext, made once, as it would have been where it was recorded."""
         if self._made is None:
-            self._made = self._context.copy().run(self.make)
+            self._made = run_later(self._context, self.make)
             del self.make, self._context
         return self._made
 
@@ -240,7 +241,7 @@ class CiphertextData(metaclass=Listed):
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
         origin: what products with numbers and maps start from, where there is something.
-        later: what makes `polys`, `noise` and `pending` where nobody has read them yet; else None.
+        later: what makes `polys`, `noise` and `pending` before they are read; else None.
         own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
