@@ -132,6 +132,16 @@ def test_the_source_is_freed_with_the_last_that_starts_from_it(deep):
     assert seen() is None and z.level == 4
 
 
+@pytest.mark.parametrize("made", [lambda x: x * 0.5, lambda x: x.sum(axis=1, keepdims=True) * 0.5])
+def test_what_was_read_is_there_where_its_source_was_donated(deep, made):
+    x = deep.encrypt(np.ones((8, 8)))
+    y = made(x)
+    want = y.decrypt()
+    ren.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert np.abs((y * 0.25).decrypt() - want / 4).max() < BAR
+    assert np.abs((y + np.zeros((8, 8))).decrypt() - want).max() < BAR
+
+
 STEPS = {
     "times": lambda x, k: x * (0.25 + 0.125 * k),
     "integer": lambda x, k: x * (2 * k - 5),

@@ -152,7 +152,7 @@ def _from_origin(start: _Start) -> _Start | None:
     origin, m = start.source.origin, start.map
     if origin is None or origin.left is None or not (m.is_entries or origin.factor == 1):
         return None
-    if origin.left.contents.size != start.here.size:
+    if origin.left.contents.size != start.here.size or not origin.is_there:
         return None
     there, m = origin.left.contents, planner.scaled(m, origin.factor)
     plan = planner.plan(m, there)

@@ -24,6 +24,7 @@ from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.donation import is_donated
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.key_ids import run_later
@@ -161,12 +162,19 @@ class Origin:
         """Whether the factor is a number that is known now, or at a call."""
         return not np.ndim(self.factor) and not is_tracer(self.factor)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the buffers of the source were not donated since."""
+        polys = vars(self.source).get("polys", ())
+        return not any(is_donated(p._in_memory()) for p in polys if type(p) is Poly)
+
     def times(self, value: Any) -> Origin | None:
         """The same of the product with a number or numbers; None where they are far from 1.
 
         A factor far below 1 has few digits at the scale, and one far above leaves the range.
         """
-        if self.left is not None and not isinstance(value, int | float):  # of a map that is planned
+        is_planned = self.left is None or isinstance(value, int | float)
+        if not is_planned or not self.is_there:
             return None
         if is_tracer(self.factor) or is_tracer(value):
             return attrs.evolve(self, factor=embedding.product(self.factor, value))
@@ -190,18 +198,19 @@ class Later:
         bound: of the message; None where it is not known before a call.
     """
 
-    make: Callable[[], Any]
+    make: Callable[[], Any] | None
     batch: tuple[int, ...]
     bound: float | None
-    _context: Context = attrs.field(init=False, factory=copy_context)
+    _context: Context | None = attrs.field(init=False, factory=copy_context)
     _made: Any = attrs.field(init=False, default=None)
 
     @property
     def made(self) -> Any:
         """The ciphertext, made once, as it would have been where it was recorded."""
-        if self._made is None:
-            self._made = run_later(self._context, self.make)
-            del self.make, self._context
+        context, make = self._context, self.make
+        if context is not None and make is not None:
+            self._made = run_later(context, make)
+            self._context = self.make = None
         return self._made
 
     def map(self, function: Callable[[Any], Any]) -> Later:
