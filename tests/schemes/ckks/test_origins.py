@@ -87,6 +87,16 @@ def test_an_array_is_that_of_the_product_also_where_it_changes(deep):
     assert np.abs((y[2:6] * np.ones(4)).decrypt() - 2 * want[2:6]).max() < BAR
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int64, np.float16, np.float32, np.bool])
+def test_factors_of_few_bits_do_not_wrap_or_round(deep, kind):
+    values, weights = np.linspace(-1, 1, 5) / 2**14, np.array([1, 100, 97, 3, -128]).astype(kind)
+    x, wide = deep.encrypt(values), weights.astype(float)
+    product = ren.jit(lambda x, w: x * w * w)
+    for y in (x * weights * weights, -(x * weights) * weights * -1, product(x, weights)):
+        assert np.abs(y.decrypt() - values * wide * wide).max() <= y.estimate.error_bound < 2.0**-12
+    assert np.abs((x * weights * 0.1).decrypt() - values * wide * 0.1).max() < 2.0**-24
+
+
 def test_a_bound_that_was_stated_between_two_factors_holds(table):
     _, x = table
     assert (x * 0.5).within(0.25).estimate.message_bound == 0.25

@@ -374,7 +374,9 @@ class Automatic:
 
 
 def _largest(values: Any) -> Any:
-    return np.abs(values).max(initial=0.0) if np.ndim(values) else values
+    if not np.ndim(values):
+        return values
+    return float(np.abs(np.asarray(values, np.result_type(values, np.float64))).max(initial=0.0))
 
 
 def _times_traced(value: Any, p: Poly) -> Poly:

@@ -178,12 +178,19 @@ class Origin:
             return None
         if is_tracer(self.factor) or is_tracer(value):
             return attrs.evolve(self, factor=embedding.product(self.factor, value))
-        factor = derived(operator.mul, self.factor, value)
+        if isinstance(value, int) and abs(value) > _MOST:
+            return None
+        factor = derived(_product, self.factor, value)
         is_far = not isinstance(factor, Symbolic) and not _LEAST <= np.abs(factor).max() <= _MOST
         return None if is_far else attrs.evolve(self, factor=factor)
 
 
 _LEAST, _MOST = 2.0**-20, 2.0**20  # of the largest factor
+
+
+def _product(a: Any, b: Any) -> Any:
+    """a b in 64 bits: integers and short floats of users would wrap around, or round."""
+    return np.multiply(a, b, dtype=np.result_type(a, b, np.float64))
 
 
 @attrs.define(eq=False)
