@@ -193,10 +193,7 @@ class Automatic:
         return x, poly, noise
 
     def start_of(self, x: CiphertextT, value: Any) -> tuple[CiphertextT, Any, Origin | None]:
-        """A ciphertext and a factor whose product is that of `x` and `value`; and its origin.
-
-        Where the factor is None, the ciphertext is the product.
-        """
+        """A ciphertext and a factor whose product is that of `x` and `value`; and its origin."""
         value = value.copy() if isinstance(value, np.ndarray) else value
         origin, length = x.origin, x.layout.length
         if origin is not None and np.ndim(origin.factor):
@@ -205,9 +202,6 @@ class Automatic:
         origin = origin and origin.times(value)
         if origin is None:
             return x, value, Origin(with_fields(x, origin=None), value)
-        if origin.again is not None:
-            product: Any = origin.again(origin.factor)
-            return product, None, product.origin
         start: Any = with_fields(origin.source, layout=x.layout, keeps=x.keeps)
         return start, origin.factor, origin
 
@@ -337,7 +331,8 @@ class Automatic:
         terms = self.addend(x)
         noise = noises.scaled(terms.noise, value, is_public=is_of_program())
         layout = x.layout.with_tail(x.layout.tail.times(LEFTOVERS))
-        return self.summed(x, terms.map(partial(_times_traced, value), noise), x.level, layout)
+        result = self.summed(x, terms.map(partial(_times_traced, value), noise), x.level, layout)
+        return with_fields(result, origin=x.origin and x.origin.times(value))
 
     @operation("a product with a number", np.multiply, is_method=True)
     def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
@@ -350,11 +345,8 @@ class Automatic:
         start = with_fields(x, origin=None) if is_other else x
         result, factor, origin = self.start_of(start, value)
         layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
-        if factor is None:
-            layout = layout.with_tail(result.layout.tail)
-        else:
-            self.check_factor_of_number(result)
-            result = self._times_number(result, factor, result.params.scale(result.level))
+        self.check_factor_of_number(result)
+        result = self._times_number(result, factor, result.params.scale(result.level))
         result = with_fields(result, layout=layout, span=span_with_number(operator.mul, x, value))
         return self.product_of(x, value, result, origin)
 

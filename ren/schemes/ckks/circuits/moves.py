@@ -32,7 +32,6 @@ from ren.schemes.ckks.arithmetic.rotation import (
 )
 from ren.schemes.ckks.circuits.linear import encoded, map_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
     CiphertextT,
     Later,
     Origin,
@@ -96,7 +95,7 @@ def _moved(ct: CiphertextT, start: _Start, what: str) -> CiphertextT:
         later,
         layout=layout,
         level=start.source.level - plan.levels,
-        origin=_origin(start, what),
+        origin=_origin(start),
         span=None,
         stated_dtype=None,
     )
@@ -129,22 +128,13 @@ class _Start:
         return most
 
 
-def _origin(start: _Start, what: str) -> Origin | None:
+def _origin(start: _Start) -> Origin | None:
     """The numbers where sums without a level leave them, before the plan puts them in order."""
-    if start.before is not None:
+    left, weight = planner.left_standing(planner.Keyed(start.map), start.here), start.map.weight
+    if start.before is not None or left is None or weight is None:
         return None
-    m, source = start.map, with_fields(start.source, origin=None)
-    left, weight = planner.left_standing(planner.Keyed(m), start.here), m.weight
-    if left is None or weight is None:
-        return None
-
-    def again(factor: float) -> CiphertextData:
-        scaled = planner.scaled(m, factor / weight)
-        return _moved(
-            source, _Start(source, start.here, scaled, planner.plan(scaled, start.here)), what
-        )
-
-    return Origin(source, weight, left, start.plan.cost - left.cost, again)
+    source = with_fields(start.source, origin=None)
+    return Origin(source, weight, left, start.plan.cost - left.cost)
 
 
 def _from_origin(start: _Start) -> _Start | None:

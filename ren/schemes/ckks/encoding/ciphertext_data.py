@@ -148,14 +148,12 @@ class Origin:
         left: operators without a level, and where they leave the numbers. None where these stand
             in the same slots as in `source`.
         cost: of what leads from there to the numbers in order, in rotations.
-        again: gives the numbers in order, times a number; None where it cannot.
     """
 
     source: CiphertextData
     factor: Any
     left: RotationPlan | None = None
     cost: float = 0.0
-    again: Callable[[float], Any] | None = None
 
     @property
     def is_by_number(self) -> bool:
@@ -169,23 +167,27 @@ class Origin:
         return not any(is_donated(p._in_memory()) for p in polys if type(p) is Poly)
 
     def times(self, value: Any) -> Origin | None:
-        """The same of the product with a number or numbers; None where they are far from 1.
+        """The same of the product with a number or numbers; None where that is no start.
 
-        A factor far below 1 has few digits at the scale, and one far above leaves the range.
+        Maps are planned before symbols are known. So a number after one takes a level of its own.
+        A factor below 2^-36 may be encoded as zero, and one above 2^40 leaves the range.
         """
-        is_planned = self.left is None or isinstance(value, int | float)
-        if not is_planned or not self.is_there:
+        is_no_number = isinstance(value, np.ndarray) and value.dtype.kind not in "biufc"
+        if self.left is not None or is_no_number or not self.is_there:
             return None
         if is_tracer(self.factor) or is_tracer(value):
             return attrs.evolve(self, factor=embedding.product(self.factor, value))
         if isinstance(value, int) and abs(value) > _MOST:
             return None
         factor = derived(_product, self.factor, value)
-        is_far = not isinstance(factor, Symbolic) and not _LEAST <= np.abs(factor).max() <= _MOST
-        return None if is_far else attrs.evolve(self, factor=factor)
+        if not isinstance(factor, Symbolic):
+            largest = np.abs(factor).max(initial=0.0)
+            if largest and not _LEAST <= largest <= _MOST:
+                return None
+        return attrs.evolve(self, factor=factor)
 
 
-_LEAST, _MOST = 2.0**-20, 2.0**20  # of the largest factor
+_LEAST, _MOST = 2.0**-36, 2.0**40  # of the largest factor
 
 
 def _product(a: Any, b: Any) -> Any:

@@ -302,7 +302,9 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
 
 
 def _size(is_public: bool, factor: Any) -> np.float32:
-    size = min(abs(factor), 2 * LARGEST)
+    if abs(factor) > 2 * LARGEST:  # unknown, as a larger bound would be
+        return np.float32(np.nan)
+    size = abs(factor)
     return np.float32(size if is_public or not size else public_bound(size))
 
 

@@ -161,7 +161,7 @@ def collect_bits(bound: float, params: Parameters, level: int) -> None:
     """Add the integer bits that a message up to `bound` needs, while such are collected."""
     if (bits := around().bits) is not None:
         room = largest_message(params, level) / 2.0 ** (params.integer_bits - 1)
-        bits.append(math.log2(max(bound, 1e-30) / room) + 1)
+        bits.append(math.log2(max(bound, 1e-30)) - math.log2(room) + 1)
 
 
 def is_planning() -> bool:
