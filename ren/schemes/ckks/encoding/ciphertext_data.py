@@ -167,7 +167,7 @@ class Origin:
         return not any(is_donated(p._in_memory()) for p in polys if type(p) is Poly)
 
     def times(self, value: Any) -> Origin | None:
-        """The same of the product with a number or numbers; None where that is no start.
+        """The same of the product with a number or numbers; None where it cannot start there.
 
         Maps are planned before symbols are known. So a number after one takes a level of its own.
         A factor below 2^-36 may be encoded as zero, and one above 2^40 leaves the range.
