@@ -169,12 +169,17 @@ def encoded_operand(
 
     The plaintext is at the level of the ciphertext, or at `highest` where that is lower.
     """
+    by_columns = is_columns(x)
     x, flat = array_operand(x, values, what)
-    return x, encoded_for(x, flat, x.level if highest is None else min(x.level, highest))
+    level = x.level if highest is None else min(x.level, highest)
+    return x, encoded_for(x, flat, level, by_columns)
 
 
-def encoded_for(x: CiphertextData, flat: Any, level: int) -> Plaintext:
-    """The plaintext of an array that `array_operand` gave for a ciphertext."""
+def encoded_for(x: CiphertextData, flat: Any, level: int, by_columns: bool) -> Plaintext:
+    """The plaintext of an array that `array_operand` gave for a ciphertext.
+
+    `by_columns` says whether that was a table by its columns before.
+    """
     p = encode(flat, x.params, level, x.layout.blocks)
     if x.layout.length is not None or not batch_axes(x):
         return p
@@ -182,7 +187,7 @@ def encoded_for(x: CiphertextData, flat: Any, level: int) -> Plaintext:
         # One scalar has no batch: there, an array that fills the slots is a vector.
         layout = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
     else:  # each number of a batch stands in all slots, and meets more numbers than slots
-        layout = attrs.evolve(p.layout, columns=is_columns(x))
+        layout = attrs.evolve(p.layout, columns=by_columns)
     return with_fields(p, layout=layout)
 
 

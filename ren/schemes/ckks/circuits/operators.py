@@ -145,9 +145,10 @@ def _minus_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
 
 def _times_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     """x * values, which warns where they are zeros at each call of a captured function."""
+    by_columns = is_columns(x)
     x, flat = array_operand(x, values, "A product")
     start, factor, origin = mode.start_of(x, flat)
-    p = encoded_for(start, factor, start.level)
+    p = encoded_for(start, factor, start.level, by_columns)
     if (symbol := as_symbol(values)) is not None:  # for one product: it goes along with the noise
         noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
         p = with_fields(p, noise=noise)
@@ -187,7 +188,8 @@ def _times_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
         return mode.multiply_scalar(x, value)
     start, factor, origin = mode.start_of(x, value)
     if np.ndim(factor):
-        result = mode.multiply_array(start, encoded_for(start, factor, start.level))
+        p = encoded_for(start, factor, start.level, is_columns(x))
+        result = mode.multiply_array(start, p)
     else:
         result = mode.multiply_plain(start, encode(factor, start.params, start.level))
     return mode.product_of(x, value, result, origin)

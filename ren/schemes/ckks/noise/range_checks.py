@@ -70,8 +70,8 @@ def limit_text(params: Parameters, level: int, own_scale: Fraction | None) -> st
 
 def bound_of(x: Any) -> float | None:
     """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
-    if x.later is not None:
-        return x.later.bound
+    if (later := vars(x).get("later")) is not None:  # a plaintext has none
+        return later.bound
     noise = x.noise
     if type(noise) is np.ndarray and noise.ndim == 1:  # as a rule
         return noise.item(0)
