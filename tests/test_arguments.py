@@ -117,7 +117,7 @@ a rotation almost around without a key | MissingKeyError | rotate(511) needs; ro
         x.rotate(511)
 a roll without keys | MissingKeyError | roll(1) needs the keys for rotation by -1 and 2
     with ctx.server(rotations=[]):
-        x.roll(1)
+        x.roll(1).realize()
 a slice without a key | MissingKeyError | ct[1:] needs the key; rotation by 1
     with ctx.server(rotations=[]):
         x[1:]

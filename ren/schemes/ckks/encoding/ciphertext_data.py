@@ -235,7 +235,7 @@ class _Recorded:
 
     def __get__(self, x: CiphertextData | None, owner: type) -> Any:
         if x is None:
-            raise AttributeError(self.name)
+            return self
         fields, later = vars(x), x.later
         if later is None:
             if self.name == "pending":

@@ -302,9 +302,7 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
 
 
 def _size(is_public: bool, factor: Any) -> np.float32:
-    if abs(factor) > 2 * LARGEST:  # unknown, as a larger bound would be
-        return np.float32(np.nan)
-    size = abs(factor)
+    size = abs(factor) if abs(factor) <= 2 * LARGEST else math.nan  # unknown, as what is beyond
     return np.float32(size if is_public or not size else public_bound(size))
 
 
