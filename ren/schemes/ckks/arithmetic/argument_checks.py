@@ -117,7 +117,7 @@ def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> li
         check_ciphertext(value, what)
     if not ciphertexts:
         raise ParameterError(
-            f"{what} got nothing.",
+            f"{what} got 0 ciphertexts.",
             "At least one ciphertext is needed. Arrays are joined before they are encrypted.",
             f"Pass a list of at least one, {what.partition('(')[0]}([x, y]).",
         )
