@@ -112,7 +112,7 @@ def test_state_of_a_thread_stands_in_few_variables() -> None:
 
 
 def test_no_module_fills_a_variable_of_another() -> None:
-    """What stands higher is an argument, or a method of a class that stands higher."""
+    """A higher module is an argument, or a method of a class that stands higher."""
     for path, tree in trees():
         if path in PRINTERS:
             continue

@@ -85,9 +85,15 @@ class LinearIndexMap:
         (only,) = self.stages
         return only
 
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LinearIndexMap) and self.key == other.key
+
     @property
     def is_entries(self) -> bool:
-        """Whether it is one matrix whose entries are read."""
+        """True for one matrix whose entries are read."""
         return self.distances is None and len(self.stages) == 1
 
     @cached_property
@@ -182,16 +188,15 @@ def plan(
         places: the slot of each element of the result; None for 0, 1, ... Others are don't-care.
     """
     where = None if places is None else np.asarray(places, np.intp).tobytes()
-    return _plan(Keyed(m), source, where)
+    return _plan(m, source, where)
 
 
 @lru_cache(maxsize=64)
-def left_standing(keyed: Keyed, source: Contents) -> RotationPlan | None:
+def left_standing(m: LinearIndexMap, source: Contents) -> RotationPlan | None:
     """A plan without levels, whose elements stand where its sums leave them; None without one.
 
     They are to be multiplied by the weight of the map.
     """
-    m = keyed.map
     if not m.is_entries or m.weight is None:
         return None
     problem = _Problem(m, source, np.empty(0, np.intp))
@@ -203,29 +208,15 @@ def left_standing(keyed: Keyed, source: Contents) -> RotationPlan | None:
     return None
 
 
+@lru_cache(maxsize=64)
 def scaled(m: LinearIndexMap, factor: float) -> LinearIndexMap:
     """The map, which is one matrix, times a number."""
-    return (
-        m if factor == 1 else of_entries(attrs.evolve(m.entries, values=m.entries.numbers * factor))
-    )
-
-
-class Keyed:
-    """A map as an argument of a cache."""
-
-    def __init__(self, m: LinearIndexMap) -> None:
-        self.map = m
-
-    def __hash__(self) -> int:
-        return hash(self.map.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keyed) and self.map.key == other.map.key
+    entries = m.entries
+    return of_entries(attrs.evolve(entries, values=entries.numbers * factor))
 
 
 @lru_cache(maxsize=64)
-def _plan(keyed: Keyed, source: Contents, where: bytes | None) -> RotationPlan:
-    m = keyed.map
+def _plan(m: LinearIndexMap, source: Contents, where: bytes | None) -> RotationPlan:
     places = np.arange(m.shape[0]) if where is None else np.frombuffer(where, np.intp)
     problem = _Problem(m, source, places)
     for proposal in problem.proposals():

@@ -196,13 +196,11 @@ def test_the_period_of_contents_is_found() -> None:
 
 def test_sums_are_left_where_they_stand_without_a_level() -> None:
     rows = np.arange(32 * 32).reshape(32, 32)
-    left = planner.left_standing(planner.Keyed(sums(rows, 1024, 1 / 32)), in_order(1024, 1024))
+    left = planner.left_standing(sums(rows, 1024, 1 / 32), in_order(1024, 1024))
     assert left is not None and left.levels == 0 and left.cost == 5
     assert (left.contents.elements[::32] == np.arange(32)).all()
     spread = planner.plan(gather(np.repeat(np.arange(32), 32), 32), left.contents)
     assert spread.levels == 1 and len(spread.keys) == 5
-    turned = planner.left_standing(
-        planner.Keyed(gather(rows.T.ravel(), 1024)), in_order(1024, 1024)
-    )
+    turned = planner.left_standing(gather(rows.T.ravel(), 1024), in_order(1024, 1024))
     assert turned is not None and not turned.operators
     assert (turned.contents.elements == rows.T.ravel()).all()

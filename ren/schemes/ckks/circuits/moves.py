@@ -73,11 +73,7 @@ def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
         return ct
     here = contents_of(ct.layout, known_length(ct) or 1, ct.slots)
     start = _Start(ct, here, m, planner.plan(m, here))
-    return _moved(ct, _from_origin(start) or start, what)
-
-
-def _moved(ct: CiphertextT, start: _Start, what: str) -> CiphertextT:
-    """The numbers of a map of `ct`, recorded."""
+    start = _from_origin(start) or start
     plan = start.plan
     masks = sum(isinstance(operator, Mask) for operator in plan.operators)
     need_level(start.source, plan.levels - masks, what, clearing=masks)
@@ -86,14 +82,11 @@ def _moved(ct: CiphertextT, start: _Start, what: str) -> CiphertextT:
     tail = tail_of(plan.contents)
     if tail.has_leftovers and not ct.layout.tail.is_bounded:  # they may be among these
         tail = attrs.evolve(tail, is_bounded=False)
-    layout = Layout(
-        start.map.shape[0], ct.layout.is_complex, tail=tail, columns=ct.layout.columns
-    ).on(ct.slots)
-    later = Later(start.moved, batch_of(ct), start.bound)
+    layout = Layout(m.shape[0], ct.layout.is_complex, tail=tail, columns=ct.layout.columns)
     return recorded(
         ct,
-        later,
-        layout=layout,
+        Later(start.moved, batch_of(ct), start.bound),
+        layout=layout.on(ct.slots),
         level=start.source.level - plan.levels,
         origin=_origin(start),
         span=None,
@@ -130,7 +123,7 @@ class _Start:
 
 def _origin(start: _Start) -> Origin | None:
     """The numbers where sums without a level leave them, before the plan puts them in order."""
-    left, weight = planner.left_standing(planner.Keyed(start.map), start.here), start.map.weight
+    left, weight = planner.left_standing(start.map, start.here), start.map.weight
     if start.before is not None or left is None or weight is None:
         return None
     source = with_fields(start.source, origin=None)
@@ -144,7 +137,7 @@ def _from_origin(start: _Start) -> _Start | None:
         return None
     if origin.left.contents.size != start.here.size or not origin.is_there:
         return None
-    there, m = origin.left.contents, planner.scaled(m, origin.factor)
+    there, m = origin.left.contents, m if origin.factor == 1 else planner.scaled(m, origin.factor)
     plan = planner.plan(m, there)
     if plan.cost > origin.cost + start.plan.cost or plan.levels > origin.source.level:
         return None

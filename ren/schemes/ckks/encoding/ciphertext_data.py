@@ -157,12 +157,12 @@ class Origin:
 
     @property
     def is_by_number(self) -> bool:
-        """Whether the factor is a number that is known now, or at a call."""
+        """True where the factor is a number that is known now, or at a call."""
         return not np.ndim(self.factor) and not is_tracer(self.factor)
 
     @property
     def is_there(self) -> bool:
-        """Whether the buffers of the source were not donated since."""
+        """True unless the buffers of the source were donated since."""
         polys = vars(self.source).get("polys", ())
         return not any(is_donated(p._in_memory()) for p in polys if type(p) is Poly)
 
@@ -300,7 +300,7 @@ class CiphertextData(metaclass=Listed):
 
     @property
     def is_normal(self) -> bool:
-        """Whether it has two components at the scale of its level: not always in manual mode."""
+        """True for two components at the scale of the level: not always so in manual mode."""
         return self.own_scale is None and (self.later is not None or len(self.polys) == 2)
 
     @property
